@@ -20,8 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from standfast.spine.handler_job import Job
-
+from standfast import Job
 from standfast.application import Standfast
 from standfast.bench import enqueueing
 from standfast.bench.stores import WORK, BenchStore, opened
@@ -60,14 +59,12 @@ class Ledger:
 
 def instrument(ledger: Ledger) -> dict[str, Any]:
     """Put clocks around statements and phases; give what is known of the writer thread."""
-    names = {id(statement): name for name, statement in engine.STATEMENTS.items()}
-    engine._execute = ledger.around(engine._execute, lambda _connection, statement, *_: names[id(statement)])
+    engine._execute = ledger.around(engine._execute, lambda _connection, name, *_: name)
     writer: dict[str, Any] = {}
     run = engine.SqliteEngine._run
-    for phase in ("_transact", "_drive", "_serve"):
+    for phase in ("_serve", "_transact", "_begin", "_drive", "_commit", "_finish"):
         timed = ledger.around(getattr(engine.SqliteEngine, phase), lambda *_, phase=phase: f"({phase.strip('_')})")
-        static = isinstance(vars(engine.SqliteEngine)[phase], staticmethod)
-        setattr(engine.SqliteEngine, phase, staticmethod(timed) if static else timed)
+        setattr(engine.SqliteEngine, phase, timed)
 
     def run_seen(self: engine.SqliteEngine) -> None:
         writer["clock"] = time.pthread_getcpuclockid(threading.get_ident())

@@ -38,7 +38,7 @@ class Receiving(BaseHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
         """Say nothing."""
 
 

@@ -12,7 +12,7 @@ from standfast import Job, Receipt, Standfast
 from standfast.rules import TRIGGER_PRIORITIES
 
 sf = Standfast(sys.argv[1] if len(sys.argv) > 1 else ":memory:")
-sf.queue("review")
+sf.queue("review", coalesce="latest")  # of a burst on one pull request, the newest event counts
 
 PRIORITIES = TRIGGER_PRIORITIES | {"mention": 55}
 """The defaults, but for one that this team wants sooner."""

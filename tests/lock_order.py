@@ -58,6 +58,11 @@ FALLS = (
         why="One transaction prunes at a time: it marks that first. What it deletes is over, and nobody else locks it.",
     ),
     fall(
+        "keep_former_letters",
+        after="workflows",
+        why="New rows, about steps whose workflow the only transaction that prunes has just deleted.",
+    ),
+    fall(
         "return_queues forget_queues",
         after=ALL,
         why="Part of pruning. Whoever locks a queue's row declared the queue, and such a queue is not forgotten.",
@@ -141,7 +146,7 @@ FALLS = (
         why="An approval of a redrive is written only by whoever has the redrive's row.",
     ),
     fall(
-        "number_journal sum_counters",
+        "number_journal sum_counters sum_job_counts forget_slots",
         after="workers followers alerts tokens limits",
         why="Only whoever has the journal's lock does this, and that was tried, or taken before anything else.",
     ),

@@ -10,6 +10,7 @@ import pytest
 from standfast import Standfast
 from standfast.testing import FrozenClock, memory
 from standfast.testing.kit import InMemory
+from tests.counts import check_counts
 from tests.worker.processes import Log
 
 
@@ -29,6 +30,7 @@ def url(request: pytest.FixtureRequest, path: str) -> str:
 async def disk(url: str) -> AsyncIterator[Standfast]:
     store = Standfast(url)
     yield store
+    await check_counts(store)
     await store.close()
 
 

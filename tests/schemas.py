@@ -16,6 +16,8 @@ from standfast.application.wings import store_at
 from standfast.store import shared
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema, split_schema
 
+RELATION = 4
+"""Columns that tell of a table, index or sequence; the rows behind those have fewer."""
 LARGEST = 1 << 20
 """Bytes of a table that is worth emptying: what was deleted still takes room, and reading goes through it."""
 
@@ -85,13 +87,16 @@ def _look(connection: psycopg.Connection[tuple[object, ...]]) -> tuple[Look, int
     """Give what a schema is made of, and the size of its largest table."""
     rows = connection.execute(LOOK).fetchall()
     functions = connection.execute(OTHERS).fetchall()
-    return (*(row[:4] for row in rows), *functions), max((int(str(row[4])) for row in rows), default=0)
+    known = any(row[0] == "schema" for row in rows)
+    versions = connection.execute("SELECT version, readable_by FROM schema").fetchall() if known else []
+    return (*(row[:4] for row in rows), *functions, *versions), max((int(str(row[4])) for row in rows), default=0)
 
 
 def _empty(connection: psycopg.Connection[tuple[object, ...]], found: Look) -> None:
     """Delete every row and count from the beginning; fail if somebody does not let go."""
-    tables = [sql.Identifier(str(name)) for name, kind, *_ in found[:-1] if kind == "r" and name != "schema"]
-    numbers = [str(name) for name, kind, *_ in found[:-1] if kind == "S"]
+    relations = [row for row in found if len(row) == RELATION]
+    tables = [sql.Identifier(str(name)) for name, kind, *_ in relations if kind == "r" and name != "schema"]
+    numbers = [str(name) for name, kind, *_ in relations if kind == "S"]
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = '10s'")
         connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.SQL(", ").join(tables)))

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from standfast import JobView, Standfast
-from standfast.failure import Failure
+from standfast.views import FailureView
 
-DEADLINE = 15.0
+DEADLINE = 45.0
 """Far more than anything here takes, for machines that are busy."""
 LOOK_EVERY = 0.005
 
@@ -54,7 +54,7 @@ async def ended(sf: Standfast, job_id: str | None, *, within: float = DEADLINE) 
     return await sf.wait(job_id, within)
 
 
-def failure_of(job: JobView) -> Failure:
+def failure_of(job: JobView) -> FailureView:
     """Give the failure a job must have."""
     assert job.failure is not None
     return job.failure

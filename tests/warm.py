@@ -31,7 +31,11 @@ ROOT = Path(__file__).parents[1]
 LOADED = (
     *("asyncio.subprocess", "sqlite3", "apsw", "psycopg", "rich.table", "rich.progress"),
     *(
-        "standfast.cli",
+        "standfast.application.standfast",
+        "standfast.cli.main",
+        "standfast.cli.worker_command",
+        "standfast.wings.jobs.commands",
+        "standfast.wings.jobs.enqueue_commands",
         "standfast.store.postgres.place",
         "standfast.store.postgres.target",
         "standfast.wings.promote.verbs",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import subprocess
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+from standfast.portable import seconds_since_boot
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SYSCTLS = ("kern.bootsessionuuid", "kern.boot_id")
@@ -52,7 +53,7 @@ def boot_id() -> str:
 class SystemClock:
     """The machine's clocks."""
 
-    elapsed = staticmethod(partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))
+    elapsed = staticmethod(seconds_since_boot)
     """Seconds since boot, suspend included."""
     wall = staticmethod(time.time)
     """Seconds since 1970."""

@@ -15,6 +15,8 @@ StandfastError
 ├── UnknownJob            no job has this id
 │   └── NotALetter        it has, and is neither dead nor held
 ├── UnknownQueue          no such queue
+├── UnknownHandler        no process ever published this handler; nothing was written
+│   └── UnreachedHandler  the caller's token reaches none of this name
 ├── UnknownRequest        no approval, plan or redrive has this id
 ├── PlanDrifted           letters or policy are not as they were planned; nothing was started
 ├── PolicyDenied          the policy says no
@@ -22,8 +24,10 @@ StandfastError
 ├── ApprovalRequired      the policy wants a person first
 ├── NotVerified           the effects of a letter are missing or undetermined; nothing was changed
 ├── LeaseLost             another worker may own this job now; stop
+├── StartupFailed         a start-up hook of the application failed; nothing was claimed
 ├── ConfigurationError    a setting, file or version that must be mended first
 │   ├── WrongAddress      the store cannot be used with this address, role or file; waiting does not help
+│   ├── OtherDatabase     tx= leads to another database than the store's own; nothing was written
 │   └── PolicyRefused     a policy, or a list of cases for one, that says something that cannot be
 └── HandlerFailure        what a handler raises to say how it failed
     ├── Transient         repeating can help, and nothing happened yet
@@ -34,7 +38,13 @@ StandfastError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+NEAREST = 3
+"""How many names that are alike an error suggests."""
+SYNONYMS = {"retries": "attempts", "max_retries": "attempts", "tries": "attempts"}
+"""Names that other queues use, and the names they have here."""
 
 
 class StandfastError(Exception):
@@ -131,6 +141,13 @@ class IdempotencyConflict(StandfastError):
 class PayloadRejected(StandfastError):
     """The payload cannot be stored, or its handler could not read it. Nothing was written."""
 
+    @classmethod
+    def by(cls, handler: str, error: Exception) -> PayloadRejected:
+        """Word it for a payload that a handler could not read, in one line."""
+        lines = (line.strip() for line in str(error).splitlines())  # pydantic writes several, the last a web address
+        why = "; ".join(line for line in lines if line and not line.startswith("For further information"))
+        return cls(f"the payload does not fit {handler}: {why}; nothing was written")
+
 
 class UnknownJob(StandfastError):
     """No job has this id: it never existed here, or it was pruned."""
@@ -149,6 +166,34 @@ class UnknownQueue(StandfastError):
     """No queue has this name."""
 
 
+class UnknownHandler(StandfastError):
+    """No process ever published a handler of this name. Nothing was written; `nearest` are names that are alike."""
+
+    _what = "no process ever published a handler"
+    _next_step = "start the process that has it, or correct the name"
+
+    def __init__(self, message: str, *, nearest: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.nearest = tuple(nearest)
+
+    @classmethod
+    def for_name(cls, name: str, known: Iterable[str]) -> Self:
+        """Word it for a name, with the nearest of the known ones."""
+        from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
+
+        by_part = {part: whole for whole in sorted(known) for part in (whole, *whole.split("/"))}
+        near = list(dict.fromkeys(by_part[each] for each in get_close_matches(name, by_part, n=NEAREST)))
+        meant = f"did you mean {' or '.join(near)}?" if near else cls._next_step
+        return cls(f"{cls._what} {name!r}; nothing was written: {meant}", nearest=near)
+
+
+class UnreachedHandler(UnknownHandler):
+    """The caller's token reaches no handler of this name; whether others do is not said."""
+
+    _what = "this token may not call a handler named"
+    _next_step = "ask for a token for its queue, or correct the name"
+
+
 class PolicyDenied(StandfastError):
     """The policy refuses this."""
 
@@ -163,7 +208,7 @@ class UnknownRequest(StandfastError):
     @classmethod
     def for_id(cls, what: str, given: str) -> UnknownRequest:
         """Word it for an id."""
-        return cls(f"no {what} has the id {given!r}: it never existed here, or it is long over")
+        return cls(f"no {what} has the id {given!r}: it never existed here, or it was deleted")
 
 
 class UnknownSchedule(UnknownRequest):
@@ -184,11 +229,18 @@ class ApprovalRequired(StandfastError):
 
 
 class NotVerified(StandfastError):
-    """A letter cannot be resolved by looking: an effect is not there, or its check cannot tell. Nothing was changed."""
+    """A letter cannot be resolved, or not be amended, by what is known of its effects. Nothing was changed.
+
+    To resolve it, every effect must be there; to amend it, none may exist that is not recorded.
+    """
 
 
 class LeaseLost(StandfastError):
     """An attempt that no longer owns its job: stop, another worker may be running it."""
+
+
+class StartupFailed(StandfastError):
+    """A start-up hook of the application failed. Nothing was claimed; mend it and start the worker again."""
 
 
 class ConfigurationError(StandfastError):
@@ -200,7 +252,9 @@ class ConfigurationError(StandfastError):
         from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
 
         words = list(known)
-        near = get_close_matches(str(given), words, n=1)
+        as_part = [each for each in words if str(given) in each.split("_")]
+        same = [SYNONYMS[str(given)]] if SYNONYMS.get(str(given)) in words else []
+        near = same or get_close_matches(str(given), words, n=1) or as_part
         suggestion = f" (did you mean {near[0]!r}?)" if near else ""
         return cls(f"unknown {what} {given!r}{suggestion}; known are {', '.join(words)}")
 
@@ -214,6 +268,10 @@ class WrongAddress(ConfigurationError):
         return "the store cannot be used as it is configured; nothing was written"
 
 
+class OtherDatabase(ConfigurationError):
+    """The connection given as `tx=` leads to another database than the store's. Nothing was written."""
+
+
 class PolicyRefused(ConfigurationError):
     """A policy that was not taken, with the place in its text; the last good one stays in force."""
 
@@ -224,7 +282,12 @@ class PolicyRefused(ConfigurationError):
 
 
 class HandlerFailure(StandfastError):
-    """Raised by a handler that knows how it failed. A subclass may set `reason_code` or `error_kind` for all of its."""
+    """What a handler raises if it knows how it failed: `Transient`, `Permanent` or `Uncertain`, or a subclass of yours.
+
+    All of them take a message for people, and by name: `reason_code` and `error_kind`, by which you find, group and
+    route such failures (a subclass may set both as class attributes), and `retry_after`, the seconds until the next
+    attempt in place of the queue's backoff, at most a day. `retry_after` has no effect if the job is not tried again.
+    """
 
     reason_code: str | None = None
     error_kind: str | None = None
@@ -244,15 +307,24 @@ class HandlerFailure(StandfastError):
 
 
 class Transient(HandlerFailure):
-    """It did not happen, and a repeat may succeed."""
+    """Raise this if the work did not happen and another attempt may succeed: `Transient("busy", retry_after=30)`.
+
+    The job is tried again after the queue's backoff, or after `retry_after` seconds, while it has attempts left.
+    """
 
 
 class Permanent(HandlerFailure):
-    """It did not happen, and a repeat cannot succeed."""
+    """Raise this if the work did not happen and another attempt cannot succeed: `Permanent("no such customer")`.
+
+    The job becomes a dead letter at once, whatever attempts it has left.
+    """
 
 
 class Uncertain(HandlerFailure):
-    """It may have happened: look before repeating."""
+    """Raise this if the work may have happened: `Uncertain("the connection broke after the request")`.
+
+    The handler's `replay` mode decides: try again, verify its effects first, or leave it to a person.
+    """
 
 
 class ValueNotKept(Permanent):
@@ -265,4 +337,4 @@ class ValueNotKept(Permanent):
         """Word it for a refusal of the value."""
         why = why.replace("the payload", "it").replace(" at payload", " at value").removesuffix("; nothing was written")
         instead = "return or record what names it, such as an id"
-        return cls(f"{name!r} is done, but what came of it cannot be kept: {why}; {instead}")
+        return cls(f"{name!r} is done, but its result cannot be stored: {why}; {instead}")

@@ -1,21 +1,84 @@
-"""Into an application that is there already: `mount(app, sf)` gives a FastAPI or Starlette one the API and a worker."""
+"""standfast in a FastAPI or Starlette application that is there already.
+
+`mount(app, sf)` gives it the API, the dashboard and a worker; `lifespan(sf)` a queue that is open while it runs, and no
+routes; `current` is the dependency that gives the queue to a route; `answer_errors(app)` answers errors of standfast
+with the status that the API gives them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from starlette.applications import Starlette
-
 from standfast.application import Standfast
-from standfast.errors import ConfigurationError
-from standfast.server.app import Server
-from standfast.server.auth import HostAuth
+from standfast.errors import ConfigurationError, StandfastError
 from standfast.wings.access.words import Grant, Role
 from standfast.wings.ingest.verbs import check
 
-__all__ = ["grant", "mount"]
+try:
+    from starlette.applications import Starlette
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import Response
+
+    from standfast.server.app import Server
+    from standfast.server.auth import HostAuth
+    from standfast.server.problems import of_error
+except ModuleNotFoundError as error:
+    needed = f"standfast.fastapi needs {error.name}; run: pip install 'standfast[server]'"
+    raise ModuleNotFoundError(needed, name=error.name) from None
+
+__all__ = ["answer_errors", "current", "grant", "lifespan", "mount"]
+
+Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
+
+
+def current(connection: HTTPConnection) -> Standfast:
+    """Give the queue of the application that a request came to: `sf: Annotated[Standfast, Depends(current)]`.
+
+    Starlette's routes call it themselves: `current(request)`.
+    """
+    found = getattr(connection.app.state, "standfast", None)
+    if not isinstance(found, Standfast):
+        raise ConfigurationError(
+            "this application has no queue that is open: give it one with mount(app, sf), or with "
+            "FastAPI(lifespan=lifespan(sf))"
+        )
+    return found
+
+
+def answer_errors(app: Starlette) -> None:
+    """Answer a StandfastError that a route of yours raises with a problem document, as the API does, and not with 500.
+
+    A full queue is 429, a store that is away 503, a payload that does not fit or a key that is taken 422. A handler of
+    yours for one of these errors comes first.
+    """
+    app.add_exception_handler(StandfastError, _problem)
+
+
+def _problem(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, StandfastError):
+        raise error
+    return of_error(error).response()
+
+
+def lifespan(sf: Standfast, inner: Lifespan | None = None, *, worker: bool = True) -> Lifespan:
+    """Give a lifespan in which the queue is open, and a worker runs: `FastAPI(lifespan=lifespan(sf))`.
+
+    `inner` is the lifespan that the application has already; it begins once the queue is open, and ends before the
+    queue is closed. `worker=False` leaves the jobs to workers elsewhere.
+    """
+
+    @asynccontextmanager
+    async def open_queue(app: Any) -> AsyncIterator[Any]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(sf)
+            if worker:
+                await stack.enter_async_context(sf.worker())
+            app.state.standfast = sf
+            yield None if inner is None else await stack.enter_async_context(inner(app))
+
+    return open_queue
 
 
 def mount(
@@ -36,14 +99,15 @@ def mount(
         raise ConfigurationError(f"prefix must begin with / and not end with it, such as '/standfast', not {prefix!r}")
     server = Server(sf, hosts=tuple(hosts), auth=auth)
     app.mount(prefix, server.app)
+    app.state.standfast = sf
     outer = app.router.lifespan_context
 
     @asynccontextmanager
-    async def lifespan(running: Any) -> AsyncIterator[Any]:
+    async def serving(running: Any) -> AsyncIterator[Any]:
         async with _working(sf, server, worker=worker), outer(running) as state:
             yield state
 
-    app.router.lifespan_context = lifespan
+    app.router.lifespan_context = serving
     return server
 
 

@@ -1,4 +1,4 @@
-"""The job in three shapes: as it is handed in, as a receipt, as a worker holds it. People see it as in `views`."""
+"""The job in three shapes: as a caller hands it in, as a worker holds it, and as a receipt. People see a `JobView`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, get_args
 import msgspec
 
 from standfast.failure import Landed
-from standfast.rules import ReplayMode
+from standfast.rules import Coalesce, ReplayMode
 
 Risk = Literal["low", "medium", "high", "critical"]
 RISKS: tuple[Risk, ...] = get_args(Risk)
-"""From the least to the most."""
+"""From the lowest to the highest."""
 HTTP = "http"
-"""The name of the handler that every queue has: its jobs are requests to be sent."""
+"""The name of a handler that every queue has: its payloads are HTTP requests, which it sends."""
 IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"})
-"""The methods that do the same however often they are sent."""
+"""The HTTP methods that may be repeated without harm."""
 MOST_LABELS = 64
-"""How many labels a job has; of more, the newest stay."""
+"""How many labels a job may have. When jobs are folded together, the newest labels stay."""
 QueueReason = Literal["event", "retry", "deferred_submit", "scheduled_job", "workflow_step"]
 
 
 def higher(one: Risk | None, other: Risk | None) -> Risk | None:
-    """Give the higher of two risks: a job's is its handler's or its caller's. None is below all."""
+    """Give the higher of two risks, such as the handler's and the caller's. None is the lowest."""
     return max(one, other, key=(None, *RISKS).index)
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What comes with a job and no statement decides by."""
+    """What is known of a job beside its payload, and no SQL statement decides by."""
 
     requester: str | None = None
     session: str | None = None
@@ -41,25 +41,29 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     amended: int = 0
     """How often the payload was amended: the job's generation."""
     amenders: tuple[str, ...] = ()
-    """Who did."""
+    """Who amended it."""
     also_requested_by: tuple[str, ...] = ()
-    """Who else asked for the work: their jobs were folded into this one."""
+    """The requesters of jobs that were folded into this one."""
+    coalesce: Coalesce | None = None
+    """How it meets a waiting job of its thread, if its caller said so; else its queue says."""
+    newest_counts: bool = False
+    """Whether only the newest of its thread matters (ticks, GitHub events): then it folds unless its queue collects."""
     trace: str | None = None
     """The `traceparent` of the span it was enqueued in, where traces are on."""
 
     @property
     def wanted_by(self) -> tuple[str, ...]:
-        """Everybody whose work this is: who requested it, and who changed it. None of them may approve it."""
+        """Everyone who requested this job or changed its payload. None of them may approve it."""
         return (*self.requesters, *self.amenders)
 
     @property
     def requesters(self) -> tuple[str, ...]:
-        """Everybody who asked for the work, the owner first. Each of them may read it."""
+        """Everyone who requested this job, its owner first. Each of them may read it."""
         return tuple(each for each in (self.requester, *self.also_requested_by) if each is not None)
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job on its way in. Its id is minted by the caller, so that handing it in twice stores it once.
+    """A job to be stored. The caller makes its id, so that handing it in twice stores it once.
 
     `payload` and `details` are JSON text; `at`, `expires` and `first_seen_at` are wall time.
     """
@@ -79,13 +83,13 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fingerprint: str | None = None
     thread_key: str | None = None
     first_seen_at: float | None = None
-    """Since when it is wanted, if that is longer than it is here. It gives no place in the line."""
+    """When the work was first wanted, if that was before it came here. It gives no earlier place in the queue."""
     body_key: str | None = None
-    """Another key of a job that has one: what came from outside is known by its content too, whatever it is called."""
+    """A second key, made from the content: a webhook that arrives again under another delivery id is the same job."""
 
 
 class Folded(TypedDict):
-    """What a newcomer replaced when it was folded into a waiting job: its hash, key and trigger."""
+    """A payload that was replaced when another job was folded into a waiting one: its hash, key and trigger."""
 
     at: datetime
     by: str
@@ -102,19 +106,19 @@ class Coalesced(TypedDict):
 
 
 ASKED = "asked"
-"""The verdict on an open intent once a person had the job run again: their word that it may be done again."""
+"""The verdict on an open intent after a person replayed the job: they accept that it may be done twice."""
 DOUBTED = "doubted"
-"""The verdict on an effect that counted as done until its own handler could not find it."""
+"""The verdict on an effect that was recorded as done and that its own handler did not find."""
 UNKEPT = "unkept"
-"""The verdict on an effect that is done, and whose value could not be kept."""
+"""The verdict on an effect that is done and whose value could not be stored."""
 OTHER_ARGUMENTS = "\x1f"
-"""Stands in a ledger key between the name that a handler used and the hash of the arguments it gave."""
+"""In a ledger key, what separates the name that a handler used from the hash of its arguments."""
 STEP = "s"
-"""Begins the hash in the key of a step: nothing is declared about it, and it cannot be verified."""
+"""What the hash begins with in the key of a step. A step declares no effect, so it cannot be verified."""
 
 
 class LedgerNote(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt has the ledger write of an effect: begun before it, done after it, none if nothing came of it."""
+    """One write to the ledger: an effect is `begun` before it happens, `done` after it, `none` if it did not happen."""
 
     n: int
     token: int
@@ -127,9 +131,9 @@ class LedgerNote(msgspec.Struct, frozen=True, gc=False):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One effect in a job's ledger: begun, or done with its receipt (JSON text). Field order is the statement's.
+    """One effect in a job's ledger: begun, or done with its receipt (JSON text), or only seen by a look.
 
-    One that was only verified has neither intent nor receipt.
+    Field order is the statement's.
     """
 
     name: str
@@ -137,12 +141,12 @@ class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     receipt: str | None = None
     verdict: str | None = None
     late: int = 0
-    """Whether its receipt came from a worker that had lost the job."""
+    """Whether its receipt was written by a worker that had lost the job by then."""
     left_out: int = 0
-    """The bytes of a receipt that is too big to be brought along; it is read on demand."""
+    """The size of a receipt that is too big to come with the claim; it is read when the handler asks for it."""
     at: float = 0.0
     attempt: int | None = None
-    """When it was last written or looked for, and by which attempt, where a job is read."""
+    """When it was last written or looked for, and by which attempt. Only set where a job is shown."""
 
     @property
     def label(self) -> str:
@@ -151,22 +155,22 @@ class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def arguments(self) -> str | None:
-        """The hash of the arguments it was called with, where it was called."""
+        """The hash of the arguments it was called with, if it was called."""
         return self.name.partition(OTHER_ARGUMENTS)[2].removeprefix(STEP) or None
 
     @property
     def is_step(self) -> bool:
-        """Whether nothing is declared about it: it is run again if its outcome is unknown."""
+        """Whether it is a step, which is run again if its outcome is unknown."""
         return f"{OTHER_ARGUMENTS}{STEP}" in self.name
 
 
 def label_of(key: str) -> str:
-    """Give the name that a handler used for what has this key in the ledger."""
+    """Give the name that a handler used, from a key of the ledger."""
     return key.partition(OTHER_ARGUMENTS)[0]
 
 
 class Parent(msgspec.Struct, frozen=True, gc=False):
-    """A step that came before another one: its number and its result (JSON text), or that it is too big to bring."""
+    """An earlier step of the job's workflow: its number and its result (JSON text), unless that is too big."""
 
     n: int
     result: str | None = None
@@ -174,7 +178,7 @@ class Parent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job as its worker holds it: the right to run it now, under this token. Field order is the statement's."""
+    """A job as a worker holds it: the right to run one attempt under this token. Field order is the statement's."""
 
     n: int
     token: int
@@ -197,36 +201,36 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     gate: str | None = None
     coalesced: Coalesced | None = None
     landed: Landed | None = None
-    """Whether an earlier attempt may have left its effect."""
+    """Whether the effect of an earlier attempt may exist."""
     occupies: list[str] | None = None
-    """The gates it takes a place of: limits, and the breaker it is the probe of."""
+    """The limits it takes a place of, and the breaker it is the probe of."""
     ledger: list[LedgerEntry] | None = None
-    """What earlier attempts did to the world."""
+    """The effects of earlier attempts."""
     first_seen_at: float = 0.0
     replays: int = 0
-    """How often it was replayed, by whomever."""
+    """How often it was replayed, by a person or a policy."""
     pending: int | None = None
-    """How many steps before it are not completed: none, as it was claimed; null for a job that is no step."""
+    """0 for a step of a workflow, whose earlier steps are all completed; None for other jobs."""
     due_at: float = 0.0
     refusals: int = 0
-    """How often in a row its receiver refused it for now and said when to come back."""
+    """How often in a row its receiver asked to wait."""
     progress_start: int | None = None
-    """How many attempts there were when one last made progress: attempts count from there."""
+    """The number of the last attempt that made progress; only those after it count against the limit."""
     failed_looks: int = 0
-    """How many looks in a row failed for now."""
+    """How many looks for its effects failed in a row."""
     progressed: int = 0
-    """Whether this attempt made progress: it recorded at least one receipt or step that was not there before."""
+    """Whether this attempt made progress: it recorded a receipt or a step that was not there before."""
     suspect: int | None = None
-    """Whether it ran when a worker died: it may have killed it, and is run alone."""
+    """Whether it ran when its worker died. It may have killed the worker, so it is run alone."""
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
-    """By name, the steps of its workflow that came before it."""
+    """By name, the earlier steps of its workflow."""
     plain: bool = False
     """Whether this is the first attempt of a job that no wing has a part in, in a queue that nothing holds back."""
 
     @property
     def repeat(self) -> int:
-        """Number the repeat that would follow this attempt in its round, from 1. Progress opens a round."""
+        """The number of the repeat that would follow this attempt, from 1. Progress starts the count again."""
         return 1 if self.progressed else self.attempts - self._counted_from
 
     @property
@@ -235,70 +239,91 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def allowed(self) -> int:
-        """How many attempts a round has."""
+        """How many attempts the job has, counted from its last replay or progress."""
         return self.max_attempts - self._counted_from
 
     @property
     def exhausted(self) -> bool:
-        """Whether this was the round's last attempt: one that made progress is not counted."""
+        """Whether no attempt is left. An attempt that made progress does not count."""
         return self.attempts >= self.max_attempts and not self.progressed
 
     @property
     def identity(self) -> str:
-        """What names this work to receivers, the same on every attempt and replay; an amended payload is other work."""
-        return f"{self.id}~g{self.details.amended}" if self.details.amended else self.id
+        """What names this work to receivers, on every attempt and replay. An amended payload is other work."""
+        return identity_of(self.id, self.details.amended)
+
+    @property
+    def log_fields(self) -> dict[str, str | int | None]:
+        """What a log line about this attempt names, each as a field of its own."""
+        named: dict[str, str | int | None] = {
+            "job_id": self.id,
+            "queue": self.queue,
+            "handler": self.handler,
+            "attempt": self.attempts,
+        }
+        return {**named, "worker": self.worker, "session": self.details.session}
 
     @property
     def entered_before(self) -> bool:
-        """Whether this is a repeat: an earlier attempt was spent, or its effect may have landed."""
+        """Whether this is a repeat: an attempt was spent before, or its effect may exist."""
         return self.attempts > 1 or self.landed == Landed.MAYBE
 
     @property
     def never_ran(self) -> bool:
-        """Whether nothing of it ran before, and it was never replayed."""
+        """Whether it never ran before and was never replayed."""
         return not self.entered_before and self.replays == 0
 
     @property
     def replayed(self) -> bool:
-        """Whether this is the first attempt of a round that a replay opened."""
+        """Whether this is the first attempt after a replay."""
         return self.round_start > 0 and self.attempts - self.round_start == 1
 
     @property
     def open_intents(self) -> tuple[str, ...]:
-        """The effects and steps that were begun and are not known to be done."""
+        """The effects and steps that began and are not known to be done."""
         return tuple(entry.label for entry in self.ledger or () if entry.state == "begun")
 
     @property
     def open_steps(self) -> bool:
-        """Whether a step was begun, which cannot be verified."""
+        """Whether one of them is a step, which cannot be verified."""
         return any(entry.state == "begun" and entry.is_step for entry in self.ledger or ())
 
     @property
     def keeps_ledger(self) -> bool:
-        """Whether an attempt wrote an intent for one of its effects: then what has a receipt is skipped, not repeated.
+        """Whether the ledger has an effect of this job: then a repeat skips every effect that has a receipt.
 
-        Steps do not count: nothing says that they are all that it does.
+        Steps do not count: the handler may do more than they say.
         """
         return keeps_ledger(self.ledger)
 
     @property
     def landed_by_ledger(self) -> Landed | None:
-        """Whether an unrecorded effect may exist, by the ledger; None if no effect is in the ledger."""
+        """Whether an effect without a receipt may exist, as the ledger says; None if the ledger has no effect."""
         if self.open_intents:
             return Landed.MAYBE
         return Landed.NO if self.keeps_ledger else None
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may run again by itself after `landed: maybe`: its handler's mode decides, but for a request.
+        """Whether it may run again automatically when its effect may exist, as far as the job itself says.
 
-        A request may if its method does the same however often, or if the caller's key lets the receiver tell.
+        An HTTP request may if its method is idempotent, or if the caller gave a key that the receiver can compare.
         """
-        return self.handler != HTTP or self.idempotency_key is not None or _method(self.payload) in IDEMPOTENT
+        return may_repeat(self.handler, self.idempotency_key, self.payload)
+
+
+def identity_of(job_id: str, amended: int) -> str:
+    """Give what names the work of a job to receivers, by how often its payload was amended."""
+    return f"{job_id}~g{amended}" if amended else job_id
+
+
+def may_repeat(handler: str, idempotency_key: str | None, payload: str) -> bool:
+    """Tell whether work whose effect may exist may be done again, as far as the work itself says."""
+    return handler != HTTP or idempotency_key is not None or _method(payload) in IDEMPOTENT
 
 
 def keeps_ledger(entries: Iterable[LedgerEntry] | None) -> bool:
-    """Tell whether an intent was written for an effect that a handler declares."""
+    """Tell whether a ledger has an effect that was begun, steps not counted."""
     return any(entry.state != "seen" and not entry.is_step for entry in entries or ())
 
 
@@ -314,9 +339,9 @@ def _method(payload: str) -> str:
 
 
 class Receipt(NamedTuple):
-    """What `enqueue` answers: on disk when you read this."""
+    """What `enqueue` returns. The job is on disk by then."""
 
     id: str | None
     outcome: Literal["accepted", "duplicate", "coalesced", "spooled", "fallback", "deferred"]
     state: str | None
-    """Where the job is, a `State`; None while it is not in the store yet, or not any more."""
+    """The job's state; None if it is not in the store yet, or not any more."""

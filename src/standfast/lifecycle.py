@@ -1,20 +1,44 @@
-"""The states of a job, the moves between them (one table, from which the docs' diagram is drawn), and what is told."""
+"""The states of a job, the moves between them, and what a move leaves behind.
+
+What a crash leaves. A job's row has all that a restart needs: its state, its token, and the worker that holds it. Every
+change is one transaction, so a process can only die before its commit or after it.
+
+- Before the job is stored: nothing is there, and the caller has no receipt. After that, before the receipt arrives: the
+  job is there. A caller that tries again gets the same job under the same `idempotency_key`, and a second one without.
+- Before a claim is committed: the job is queued. After that, whether the handler was entered or not, is at work, or has
+  returned: the job is running under its token, its attempt is counted (and given back if its worker or process held
+  other jobs too), and effects are in the ledger as begun or done. The sweeper, which runs in every worker, finds that
+  the worker is gone and settles the attempt as `Lapsed`. It does not know how far the handler came, so the effect may
+  exist unless the ledger says otherwise: `replay` runs the job again, alone, unless it is an HTTP request that must not
+  be repeated, which becomes a letter; `verify_first` looks first; `manual` makes it a letter.
+- A claim whose answer was lost while its worker lives: heartbeats show a job that the worker does not have, and it
+  gives the job back, unspent.
+- Before the end is committed: as above, the handler may run again. After that: state, history, ending, notices and what
+  wings keep are all there, and only what follows the commit is lost: the log line, `on_failure`, the note of the
+  audit's head. If the answer to the commit is lost, the store applies the end again; a job that already stands where
+  the move leads, under this token, counts as moved.
+- A worker that was only silent and comes back cannot move the job: until it is claimed again its state refuses the end,
+  afterwards its token does. Its next heartbeat stops the attempt, except a plain function. A receipt that it brings is
+  still kept, marked late.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
 from enum import StrEnum
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import msgspec
 
-from standfast.failure import Action, Failure, Landed
+from standfast.failure import Failure, Landed
+from standfast.printable import printable
 
 T = TypeVar("T")
 
 
 class State(StrEnum):
-    """Where a job is. Only `completed` and `cancelled` are final."""
+    """Where a job is. `completed` and `cancelled` are final; a letter is a job that is `dead` or `held`."""
 
     QUEUED = "queued"
     WAITING = "waiting"
@@ -44,7 +68,9 @@ class Move(StrEnum):
 
 FINAL = frozenset({State.COMPLETED, State.CANCELLED})
 LETTERS = frozenset({State.DEAD, State.HELD})
+"""The states of letters: nothing runs them, unless a policy or a person replays them."""
 BIRTHS = frozenset({State.QUEUED, State.WAITING, State.RUNNING, State.DEAD, State.HELD})
+"""The states that a job can be stored in."""
 UNFINISHED = frozenset(State) - FINAL
 
 MOVES: dict[Move, tuple[frozenset[State], State]] = {
@@ -65,7 +91,7 @@ MOVES: dict[Move, tuple[frozenset[State], State]] = {
 
 
 def diagram() -> str:
-    """Draw the table as Mermaid's state diagram, for the docs."""
+    """Draw the moves as a Mermaid state diagram, for the docs."""
     ways: dict[tuple[State, State], list[Move]] = {}
     for move, (sources, target) in MOVES.items():
         for source in sorted(sources, key=list(State).index):
@@ -86,38 +112,93 @@ class JobRef(msgspec.Struct, frozen=True):
     state: State
     gate: str | None = None
 
-    def moved(self, move: Move, **what: Any) -> Transition:
+    def moved(self, move: Move, *carries: Carried, **what: Any) -> Transition:
         """Decide on a move from here."""
-        return Transition(self.n, self.token, self.id, self.queue, move, self.state, gate=self.gate, **what)
+        here = (self.n, self.token, self.id, self.queue, move, self.state)
+        return Transition(*here, gate=self.gate, carries=carries, **what)
 
 
-REPLAY_STATUSES = (
-    *("none", "scheduled", "pending_review", "approval_pending", "denied"),
-    *("replayed", "resolved", "quarantined", "discarded"),
-)
-"""Where a letter can be in its triage."""
+class Carried(msgspec.Struct, frozen=True):
+    """Something that a Transition carries for one feature, which finds it by its type: `moved.rider(Filing)`.
+
+    The spine writes down what these properties say, and knows nothing else of it. Each has a default, so a feature
+    overrides only those it needs.
+    """
+
+    @property
+    def history_word(self) -> str | None:
+        """What the history calls this move, where it is not the move's own name."""
+        return None
+
+    @property
+    def history_marks(self) -> Mapping[str, Any]:
+        """What else the history's line of this move says."""
+        return {}
+
+    @property
+    def ending(self) -> Mapping[str, Any]:
+        """The columns of the job's ending that this sets: see `spine.apply.Ending`."""
+        return {}
+
+    def next_step(self, _end: Transition) -> tuple[int, str] | None:
+        """Give what the log says happens next, and its level, where this knows better than the move."""
+        return None
 
 
-class Triage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policy says should happen to a letter."""
+class AskedBy(Carried, frozen=True):
+    """Who asked for this move and why, where it was a person, a policy or another program."""
 
-    action: Action
-    rule: str
-    owner: str | None = None
-    approver_group: str | None = None
-    approver_groups: tuple[str, ...] = ()
-    """All groups its approver must be in, where an approval was asked for."""
-    replay_status: str = "pending_review"
-    replay_at: float | datetime | None = None
-    """When it is replayed by itself: queue time where it is stored, a moment where it is shown."""
-    note: str | None = None
-    """Why an earlier rule that fits did not decide."""
+    by: str | None = None
+    reason: str | None = None
+    mark: str = msgspec.field(default_factory=lambda: token_hex(6))
+    """Tells this decision from every other, when it is handed in again."""
+
+    @property
+    def history_marks(self) -> Mapping[str, Any]:
+        """Say who, why, and which decision it was."""
+        said = {"by": self.by, "reason": self.reason, "mark": self.mark}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+def asked_by(by: str | None, reason: str | None = None) -> tuple[AskedBy, ...]:
+    """Give who asked for a move as it carries that; nothing where no one is named."""
+    if by is None and reason is None:
+        return ()
+    return (AskedBy(by and printable(by), reason and printable(reason)),)
+
+
+class AttemptFailure(Carried, frozen=True):
+    """How the attempt itself failed, where the job's own failure says something else, such as `max_attempts`."""
+
+    failure: Failure
+
+
+class PossibleDuplicate(Carried, frozen=True):
+    """The effect may exist already, and the repeat has no way to find out."""
+
+    @property
+    def history_marks(self) -> Mapping[str, Any]:
+        """Mark the line."""
+        return {"possible_duplicate": True}
+
+
+class Suspicion(Carried, frozen=True):
+    """Whether the job must run alone from now on, because it ran when its worker died."""
+
+    suspect: bool
+    in_place: bool = False
+    """Whether it goes back to its old place in the line, rather than to the end."""
+
+
+def duplicate_if(possible: bool) -> tuple[PossibleDuplicate, ...]:  # noqa: FBT001 - it is the question itself
+    """Give the mark if a repeat may do again what is done."""
+    return (PossibleDuplicate(),) if possible else ()
 
 
 class Transition(msgspec.Struct, frozen=True):
     """One decided change of a job. It lands only while the job still has this token and this source state.
 
-    `delay` is counted from the commit. `spends` and `defers` are added to the job's counts.
+    These fields are what every move needs. What a feature adds travels in `carries`.
     """
 
     n: int
@@ -129,36 +210,23 @@ class Transition(msgspec.Struct, frozen=True):
     attempt: int = 0
     worker: str | None = None
     delay: float = 0.0
+    """Seconds until the job is due again, counted from the commit."""
     spends: int = 0
+    """Added to the job's attempts: -1 gives this one back."""
     defers: int = 0
+    """Added to the job's deferrals."""
+    begun: bool = True
+    """Whether its handler was entered; what was not begun has done nothing."""
     failure: Failure | None = None
-    last_failure: Failure | None = None
-    """How the attempt itself failed, where the job's failure says something else (`max_attempts`)."""
-    result: str | None = None
-    warning: str | None = None
-    triage: Triage | None = None
-    fingerprint: str | None = None
-    """The name of its cause, which letters of the same cause share."""
-    policy_snapshot: str | None = None
-    """The policy that decided its triage."""
     landed: Landed | None = None
     """Whether the effect may exist, where no failure says it."""
-    possible_duplicate: bool = False
+    result: str | None = None
+    warning: str | None = None
     gate: str | None = None
-    superseded_by: str | None = None
-    by: str | None = None
-    reason: str | None = None
-    """Who asked for this and why, where a person did."""
-    refused: bool = False
-    """Whether its receiver refused it for now and said when to come back."""
-    suspect: bool | None = None
-    """Whether it must run alone from now on; None leaves that as it is."""
-    in_place: bool = False
-    """Whether it goes back to its old place in the line, rather than to the end."""
+    """The gate of the job's thread, if it has one."""
     plain: bool = False
     """Whether it completes the first attempt of a job that no wing has a part in."""
-    carries: tuple[Any, ...] = ()
-    """What is written with it by wings, each in a value of its own type: `of` finds it."""
+    carries: tuple[Carried, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
@@ -171,18 +239,18 @@ class Transition(msgspec.Struct, frozen=True):
         return MOVES[self.move][1]
 
     def rider(self, kind: type[T]) -> T | None:
-        """Give what this carries for the wing that has this type."""
+        """Give what this carries of a type, if anything."""
         for each in self.carries:
             if isinstance(each, kind):
                 return each
         return None
 
-    def carrying(self, *more: object) -> Transition:
+    def carrying(self, *more: Carried) -> Transition:
         """Give this with more to carry; of each type there is one, and the new one replaces the old."""
         kept = self.without(*map(type, more)).carries
         return msgspec.structs.replace(self, carries=(*kept, *more))
 
-    def without(self, *kinds: type) -> Transition:
+    def without(self, *kinds: type[Carried]) -> Transition:
         """Give this without what it carries of these types."""
         return msgspec.structs.replace(self, carries=tuple(each for each in self.carries if type(each) not in kinds))
 
@@ -191,13 +259,25 @@ class Transition(msgspec.Struct, frozen=True):
         """Whether the effect may exist, as far as this tells."""
         return self.landed if self.failure is None else self.failure.landed
 
+    @property
+    def actor(self) -> str | None:
+        """Who asked for this, where it is known."""
+        asked = self.rider(AskedBy)
+        return None if asked is None else asked.by
+
+    @property
+    def attempt_failure(self) -> Failure | None:
+        """How the attempt failed that this ends."""
+        own = self.rider(AttemptFailure)
+        return self.failure if own is None else own.failure
+
 
 VIEWS = (*State, "scheduled", "retry_pending", "parked")
-"""What `view` may say."""
+"""Everything that `view` returns."""
 
 
 def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:
-    """Give the state as a person reads it."""
+    """Give the state as people see it: a queued job may be scheduled, parked, or waiting for a repeat."""
     if state != State.QUEUED:
         return state
     if parked:
@@ -208,7 +288,7 @@ def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:
 
 
 class NoticeKind(StrEnum):
-    """What a notice can tell: its values stand in journals and counters, and in the filters of those who follow."""
+    """The kinds of notices. Their values are stored in the journal and in counters, and users filter by them."""
 
     # of a job
     ENQUEUED = "enqueued"
@@ -288,7 +368,7 @@ class NoticeKind(StrEnum):
     SCHEDULE_RESUMED = "schedule_resumed"
     SCHEDULE_MISSED = "schedule_missed"
     SCHEDULE_ENDED = "schedule_ended"
-    # of the journal itself: notices are missing here; whoever follows gets it, whatever else they asked for
+    # of the journal itself: notices are missing here; every reader gets it, whatever kinds it asked for
     GAP = "gap"
 
 
@@ -299,7 +379,7 @@ ABOUT = {
     "registry_": "handler",
     "alert_": "alert",
 }
-"""What notices are about that name no job, by how they begin."""
+"""By the first word of its kind, what a notice is about that is not about a job or a queue."""
 TOLD = {
     Move.COMPLETE: NoticeKind.COMPLETED,
     Move.RETRY: NoticeKind.RETRY,
@@ -313,4 +393,4 @@ TOLD = {
     Move.DISCARD: NoticeKind.DISCARDED,
     Move.CANCEL: NoticeKind.CANCELLED,
 }
-"""The notice each move is told as."""
+"""The notice of each move."""

@@ -53,3 +53,50 @@ def visible(text: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be", "surrogatepass")  # JSON writes what is beyond 16 bits as two
     return _SHORT.get(match[0]) or "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+# --- numbers, sizes and lengths of time: JSON has plain numbers, sizes in bytes, and lengths of time in seconds
+
+NOTHING = "\N{EN DASH}"
+"""Stands where there is no value."""
+APART = "\N{NO-BREAK SPACE}"
+"""Stands between thousands: a number stays on its line, and a program that splits lines at spaces gets it whole."""
+SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+DIGITS = 3
+"""So many digits of a size are shown: what is free and what is needed are told apart."""
+SPANS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def number(value: float | None) -> str:
+    """Write a number so that its thousands stand apart: `1 000 000`."""
+    return NOTHING if value is None else f"{value:,}".replace(",", APART)
+
+
+def count_of(value: int, what: str) -> str:
+    """Say how many there are: `1 job`, `2 jobs`, `30 000 jobs`."""
+    return f"{number(value)} {what}" if value == 1 else f"{number(value)} {what}s"
+
+
+def data_size(value: int) -> str:
+    """Write a number of bytes in the largest unit that fits, rounded down: `500 bytes`, `1.5 KiB`, `63.9 MiB`."""
+    for size, unit in SIZES:
+        if value >= size:
+            scale = 10 ** max(0, DIGITS - len(str(value // size)))
+            shown = value * scale // size / scale
+            return f"{number(int(shown) if shown.is_integer() else shown)} {unit}"
+    return count_of(value, "byte")
+
+
+def span(seconds: float | None) -> str:
+    """Write a length of time in its two largest units: `250 ms`, `5 s`, `1 min 30 s`, `2 h`."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
+    seconds = round(seconds)
+    for place, (size, unit) in enumerate(SPANS):
+        if seconds >= size:
+            rest = SPANS[place + 1] if place + 1 < len(SPANS) else None
+            more = 0 if rest is None else int(seconds % size // rest[0])
+            return f"{int(seconds // size)} {unit}" + (f" {more} {rest[1]}" if rest and more else "")
+    return "0 s"

@@ -1,7 +1,8 @@
 """Ready-made rules for eleven common queues. They hold for these names unless code or `standfast.toml` says otherwise.
 
-A profile sets only what every process reads from the rules in force; what is stamped on a job when it is stored
-(`priority`, `max_age`) and how long things are kept stay as for any queue.
+No profile folds jobs: each record, key, file and message must arrive. A profile sets only what every process reads from
+the rules in force; what is stamped on a job when it is stored (`priority`, `max_age`) and how long things are kept stay
+as for any queue.
 """
 
 from __future__ import annotations
@@ -54,6 +55,13 @@ RULES = {queue: rules_for(queue) for queue in PROFILES}
 def defaults_for(queue: str) -> QueueRules:
     """Return the rules of an undeclared queue."""
     return RULES.get(queue, DEFAULTS)
+
+
+def rules_from(queue: str, published: str | None) -> str:
+    """Say where the rules of a queue come from: nobody declared any, its profile, its profile with changes, or code."""
+    if queue not in PROFILES:
+        return "declared" if published else "default"
+    return "profile" if stored_rules(queue, published) == RULES[queue] else "profile, changed"
 
 
 def stored_rules(queue: str, published: str | None) -> QueueRules:

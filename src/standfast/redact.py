@@ -18,6 +18,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
@@ -92,25 +93,32 @@ _MAKERS = (
     r"AIza[\w-]{30,}",
     r"whsec_[\w+/-]{8,}={0,2}",
 )
-_shapes = re.compile(
-    "|".join(
-        (
-            rf"(?P<pem>{_PEM})",
-            r"(?P<line>(?i:(?<![\w-])(?:proxy-)?authorization|(?<![\w-])(?:set-)?cookie)"
-            + _QUOTE
-            + r"\s{0,3}[:=])[^\r\n]*",
-            r"(?P<scheme>(?i:(?<!\w)(?:bearer|basic)) )[\w.~+/=-]{8,}",
-            r"(?P<user>://)[^\s/?#\"'<>]+(?=@)",
-            rf"(?P<named>(?i:(?<![\w-])[\w-]*(?:{_NAMES})\d{{0,3}}){_QUOTE}\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
-            rf"(?P<option>(?i:(?<![\w-])--[\w-]{{0,50}}(?:{_NAMES})) {{1,3}})(?!-){_VALUE}",
-            r"(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
-            rf"(?P<maker>(?<![\w-])(?:{'|'.join(_MAKERS)}))",
-            r"(?P<hash>sha256:[0-9a-f]{64}(?![0-9a-zA-Z]))",
-            r"(?P<random>(?<![\w+/-])[\w+/-]{32,}={0,2})",
-        )
-    ),
-    re.DOTALL | re.ASCII,
-)
+
+
+@cache
+def _shapes() -> re.Pattern[str]:
+    """Give what secrets look like. It takes long to compile, and a process that shows nothing needs it not at all."""
+    return re.compile(
+        "|".join(
+            (
+                rf"(?P<pem>{_PEM})",
+                r"(?P<line>(?i:(?<![\w-])(?:proxy-)?authorization|(?<![\w-])(?:set-)?cookie)"
+                + _QUOTE
+                + r"\s{0,3}[:=])[^\r\n]*",
+                r"(?P<scheme>(?i:(?<!\w)(?:bearer|basic)) )[\w.~+/=-]{8,}",
+                r"(?P<user>://)[^\s/?#\"'<>]+(?=@)",
+                rf"(?P<named>(?i:(?<![\w-])[\w-]*(?:{_NAMES})\d{{0,3}}){_QUOTE}\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
+                rf"(?P<option>(?i:(?<![\w-])--[\w-]{{0,50}}(?:{_NAMES})) {{1,3}})(?!-){_VALUE}",
+                r"(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
+                rf"(?P<maker>(?<![\w-])(?:{'|'.join(_MAKERS)}))",
+                r"(?P<hash>sha256:[0-9a-f]{64}(?![0-9a-zA-Z]))",
+                r"(?P<random>(?<![\w+/-])[\w+/-]{32,}={0,2})",
+            )
+        ),
+        re.DOTALL | re.ASCII,
+    )
+
+
 _TELLING = (
     *("pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie", "bearer", "basic", "sig", "pin", "otp"),
     *("jwt", "creds", "cvv", "cvc", "pw", "://"),
@@ -167,7 +175,7 @@ def redacted_text(text: str, *, emails: bool = False, longest: int = LONGEST_TEX
     """Give a text without the secrets in it, cut to a length that can be shown."""
     shown = _params.sub(_hide_param, _inner_params.sub(_hide_param, text[: longest + MARGIN]))
     shown = shown if _also.named is None else _also.named.sub(rf"\1{HIDDEN}", shown)
-    shown = _shapes.sub(_hide, shown)
+    shown = _shapes().sub(_hide, shown)
     shown = _email.sub(HIDDEN, shown) if emails else shown
     return shown if len(text) <= longest else f"{shown[:-MARGIN]}{CUT}"
 
@@ -179,24 +187,26 @@ def redacted(
     longest: int = LONGEST_TEXT,
     keyed_hashes: bool = False,
     without: frozenset[str] = frozenset(),
+    most: int = MOST_VALUES,
+    deepest: int = DEEPEST,
 ) -> Any:
     """Give a JSON value without the secrets in it, cut where it is deep or large; no text longer than `longest`.
 
     With `keyed_hashes`, hashes of payloads and decisions are shown keyed; what stands under a key of `without`, not at
     all.
     """
-    return _Walk(emails, longest, keyed_hashes, without).walk(value, "", DEEPEST)
+    return _Walk(emails, longest, keyed_hashes, without, most).walk(value, "", deepest)
 
 
 class _Walk:
     """One way through a document, which counts what it has met."""
 
-    def __init__(self, emails: bool, longest: int, keyed_hashes: bool, without: frozenset[str]) -> None:  # noqa: FBT001 - said by name at the door
+    def __init__(self, emails: bool, longest: int, keyed_hashes: bool, without: frozenset[str], most: int) -> None:  # noqa: FBT001 - said by name at the door
         self._emails = emails
         self._longest = longest
         self._keyed_hashes = keyed_hashes
         self._without = without
-        self._left = MOST_VALUES
+        self._left = most
 
     def walk(self, value: Any, key: str, depth: int) -> Any:
         """Give a value that stands under a key; lists pass their key on."""

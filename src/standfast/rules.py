@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from ipaddress import ip_network
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -14,9 +14,11 @@ from standfast.errors import ConfigurationError
 
 Seconds = float
 ReplayMode = Literal["replay", "verify_first", "manual"]
+"""What follows an unknown outcome, the strictest last."""
+STRICTNESS = get_args(ReplayMode).index
 WhenLanded = Literal["resume", "complete"]
 """What follows when a look finds every effect of a job there: its handler is resumed, or the job completed."""
-Coalesce = Literal["latest", "collect", "never"]
+Coalesce = Literal["never", "latest", "collect"]
 
 OURS = "standfast."
 """What the names of standfast's own queues begin with: alerts about alerts would never end."""
@@ -175,12 +177,12 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """How one queue behaves. Durations are seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"7d"`."""
 
     attempts: int = 5
-    """How many claims one round allows, the first included. A run that was cut off because its worker died beside other
-    jobs does not count and is repeated: `attempts=1` does not mean at most once, `replay="manual"` does."""
+    """How many attempts a round allows, the first included. An attempt that ended because its worker died while it ran
+    other jobs too does not count and is repeated: `attempts=1` does not mean at most once, `replay="manual"` does."""
     backoff: Backoff = Backoff(base=2.0)
-    """How long a repeat waits."""
+    """How long a retry waits."""
     lease: Seconds = 90.0
-    """How long after its worker's last heartbeat a job counts as lost."""
+    """How long after its worker's last heartbeat a job counts as lost, so that another worker may take it."""
     timeout: Seconds | None = 900.0
     """How long an attempt may take. Unlimited only if you set None explicitly."""
     max_age: Seconds | None = None
@@ -194,22 +196,23 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Limit | None = None
     """How many run at once over all processes: `8`, or `{"key": "payload.tenant", "limit": 2}` for each tenant."""
     rate: Rate | None = None
-    """How many start in a time: `"100/s"` (or `/m`, `/h`, `/d`), or `{"key": "payload.tenant", "limit": 5, "per": 1}`
+    """How many start per time: `"100/s"` (or `/m`, `/h`, `/d`), or `{"key": "payload.tenant", "limit": 5, "per": 1}`
     for each tenant."""
     gate: str | None = None
-    """What is asked before anything starts: a function, or a URL that answers 2xx while work may start."""
+    """Asked before any job starts: a function, or a URL that answers 2xx while jobs may start."""
     breaker: Breaker | None = Breaker()
-    """When to stop calling what does not answer: on for HTTP jobs, by host; `False` is off;
+    """When to stop calling a receiver that does not answer: on for HTTP jobs, per host; `False` is off;
     `{"dependency": "crm", "failures": 3, "open_for": 5}` names what other handlers of the queue depend on."""
-    coalesce: Coalesce = "latest"
-    """What becomes of a job whose thread already has one waiting: the latest replaces it, all are collected into it,
-    or every one is kept, in order."""
+    coalesce: Coalesce = "never"
+    """What becomes of a job whose thread already has one waiting: `"never"` keeps every job, in order; `"latest"` lets
+    the newcomer replace it; `"collect"` appends the newcomer's payload to it. `enqueue(..., coalesce=)` says otherwise
+    for one job."""
     destinations: tuple[str, ...] = ()
     """Hosts or networks HTTP jobs may call besides public addresses, as in `["127.0.0.1", "*.internal"]`."""
     command: str | None = None
     """The program that does the queue's work: the name of a `[commands.NAME]` in `standfast.toml`."""
     max_depth: int | None = None
-    """With so many jobs due, new ones are refused with `Backpressure`. What is scheduled, parked or running does not
+    """With this many jobs due, new ones are refused with `Backpressure`. Scheduled, parked and running jobs do not
     count. Each commit that stores jobs counts up to this many: 1 000 take 0.1 ms, 10 000 take 0.7 ms. None is no
     limit."""
     depth_warning: int = 100
@@ -217,18 +220,17 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     dead_warning: int = 10
     """More letters than this are a health issue."""
     growth_warning: int | None = None
-    """More new letters than this within ten minutes mean that they grow. None is `dead_warning`, and at least 10."""
+    """More new letters than this within ten minutes raise an alert. None is `dead_warning`, and at least 10."""
     denial_warning: int = 5
-    """So many letters whose replay was denied within an hour are a health issue."""
+    """This many letters whose replay was denied within an hour are a health issue."""
     stall_warning: Seconds = 60.0
-    """How long a job may be due without any claim of its queue meanwhile."""
+    """How long a job may be due while its queue claims nothing; then it counts as stalled."""
     idle_warning: Seconds | None = None
-    """How long a queue may go without a claim before an alert: for queues that always have work. None is for
-    good."""
+    """How long a queue may claim nothing before an alert: for queues that always have work. None is never."""
     keep_completed: Seconds | None = 86400.0
-    """How long a finished job can still be looked up. None keeps it for good."""
+    """How long a finished job is kept. None keeps it for good."""
     keep_keys: Seconds = 604800.0
-    """How long after its job's end an idempotency key still answers."""
+    """How long after its job's end an idempotency key still finds the job."""
     keep_dead: Retention | None = None
     """How long a dead letter is kept: `"90d"`, or `{"age": "90d", "count": 10000}` for the newest so many. What goes is
     recorded, letter by letter. None keeps letters for good; held ones, and those a policy will replay, always stay."""
@@ -319,7 +321,7 @@ def seconds(value: float | str | None) -> Seconds | None:
         return value
     parts = _DURATION.findall(value)
     if not parts or _DURATION.sub("", value).strip():
-        raise ConfigurationError(f"{value!r} is no duration; write seconds, or for example '90s', '15m', '2h', '7d'")
+        raise ConfigurationError(f"{value!r} is not a duration; write seconds, or for example '90s', '15m', '2h', '7d'")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -339,7 +341,7 @@ def as_rate(value: Any) -> Any:
         return _table("rate", value, Rate, "how many in which time, as '100/s', '60/m' or '1000/h'")
     found = _RATE.fullmatch(value)
     if found is None:
-        raise ConfigurationError(f"{value!r} is no rate; write for example '100/s', '60/m' or '1000/h'")
+        raise ConfigurationError(f"{value!r} is not a rate; write for example '100/s', '60/m' or '1000/h'")
     return {"limit": int(found[1]), "per": PER[found[2]]}
 
 

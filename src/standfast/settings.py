@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.profiles import PROFILES, rules_for
-from standfast.rules import QueueRules, seconds
+from standfast.rules import QueueRules, ReplayMode, seconds
 
 DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
 DEFAULT_POLICY = "standfast-policy.yaml"
 LOGS = ("auto", "text", "json")
 """How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
+LOG_LEVELS = ("debug", "info", "warning", "error")
+"""From which level on a worker or server writes log lines, the application's own included."""
 READERS = 500
 """Live views that one server process serves at once, unless the file says otherwise."""
 SESSION_IDLE = 3600.0
@@ -70,6 +71,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds an approval waits for its answer."""
     policy: Setting
     log: Setting
+    log_level: Setting
     written: dict[str, tuple[str, ...]]
     """Which rules of each queue the file names; the others are defaults."""
     groups: dict[str, tuple[str, ...]] | None = None
@@ -84,6 +86,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds a session's message is kept once it was read."""
     consent_lifetime: Setting = Setting(CONSENT_LIFETIME, "default")
     """Seconds a consent lives at most."""
+    replay: Setting = Setting("replay", "default")
+    """What follows an unknown outcome of a handler that does not say it itself."""
     ingest: dict[str, dict[str, Any]] = {}
     """The sources whose webhooks become jobs, as they are written; `wings.ingest.sources` reads them."""
     hosts: tuple[str, ...] = ()
@@ -94,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True):
     """How many live views one server process serves at once."""
     viewer_payloads: bool = True
     """Whether viewers are shown payloads and results, without their secrets."""
+    elicitation: bool = True
+    """Whether the user of an MCP client is asked for consent through that client."""
     metrics: Literal["token", "loopback"] = "token"
     """Who gets `/metrics`: callers with a token, or also callers on the server's own host."""
 
@@ -133,6 +139,7 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     approval_ttl: float | str | None = None
     keep_inbox: float | str | None = None
     consent_lifetime: float | str | None = None
+    replay: ReplayMode | None = None
     otel: bool | None = None
 
 
@@ -143,6 +150,7 @@ class ServerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     readers: Annotated[int, msgspec.Meta(ge=0)] = READERS
     metrics: Literal["token", "loopback"] = "token"
     viewer_payloads: bool = True
+    elicitation: bool = True
     session_idle: float | str | None = None
     session_lifetime: float | str | None = None
     connections: Annotated[int, msgspec.Meta(ge=1)] = CONNECTIONS
@@ -183,9 +191,11 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, APPROVAL_TTL),
         keep_inbox=_lasting(config.value, "keep_inbox", file.store.keep_inbox, KEEP_INBOX),
         consent_lifetime=_lasting(config.value, "consent_lifetime", file.store.consent_lifetime, CONSENT_LIFETIME),
+        replay=_first(None, None, file.store.replay, default="replay"),
         notify=file.notify,
         policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
-        log=_log(environment),
+        log=_one_of("STANDFAST_LOG", environment, LOGS, "auto"),
+        log_level=_one_of("STANDFAST_LOG_LEVEL", environment, LOG_LEVELS, "info"),
         groups=None if file.groups is None else {person: tuple(groups) for person, groups in file.groups.items()},
         hidden=None if file.redact is None else file.redact.keys,
         viewer_payloads=file.server.viewer_payloads,
@@ -194,6 +204,7 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         hosts=file.server.hosts,
         otel=_otel(environment, file.store.otel),
         readers=file.server.readers,
+        elicitation=file.server.elicitation,
         metrics=file.server.metrics,
         session_idle=_lasting(config.value, "session_idle", file.server.session_idle, SESSION_IDLE, "server"),
         session_lifetime=_lasting(
@@ -231,11 +242,12 @@ def _lasting(path: str, name: str, given: float | str | None, default: float, ta
     return Setting(read, found.source)
 
 
-def _log(environment: Mapping[str, str]) -> Setting:
-    log = _first(None, environment.get("STANDFAST_LOG"), None, "auto")
-    if log.value not in LOGS:
-        raise ConfigurationError(f"STANDFAST_LOG={log.value!r} is unknown; known are {', '.join(LOGS)}")
-    return log
+def _one_of(variable: str, environment: Mapping[str, str], known: Sequence[str], default: str) -> Setting:
+    """Read a variable of the environment that is one of a few words."""
+    found = _first(None, environment.get(variable, "").lower(), None, default)
+    if found.value not in known:
+        raise ConfigurationError(f"{variable}={environment[variable]!r} is unknown; known are {', '.join(known)}")
+    return found
 
 
 def _spool(environment: Mapping[str, str], written: str | bool | None) -> Setting:  # noqa: FBT001 - as the file has it
@@ -265,13 +277,24 @@ def _read(path: Path, *, required: bool) -> File:
     if not path.exists() and not required:
         return File()
     try:
+        import tomllib  # noqa: PLC0415 - few directories have such a file
+
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # a TOMLDecodeError is a ValueError, text that is not UTF-8 another
         raise ConfigurationError(f"cannot read {path}: {error}") from error
     unknown = sorted(set(tables) - set(TABLES))
     if unknown:
         raise ConfigurationError(f"{path}: unknown table [{unknown[0]}]; known are {', '.join(TABLES)}")
+    _check_replay(path, tables.get("store"))
     try:
         return msgspec.convert(tables, File)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _check_replay(path: Path, store: object) -> None:
+    """Name the modes to someone who wrote another one."""
+    given = store.get("replay") if isinstance(store, dict) else None
+    if given is not None and given not in get_args(ReplayMode):
+        known = ", ".join(f'"{mode}"' for mode in get_args(ReplayMode))
+        raise ConfigurationError(f"{path}: [store] replay is {given!r}; write one of {known}")

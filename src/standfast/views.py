@@ -4,20 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
-from standfast.failure import Failure
+from standfast.failure import Action, Failure
 from standfast.job import Coalesced
-from standfast.lifecycle import State, Triage
+from standfast.lifecycle import State
+
+REPLAY_STATUSES = (
+    *("none", "scheduled", "pending_review", "approval_pending", "denied"),
+    *("replayed", "resolved", "quarantined", "discarded"),
+)
+"""Where a letter can be in its triage."""
+
+
+class Triage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy says should happen to a letter."""
+
+    action: Action
+    rule: str
+    owner: str | None = None
+    approver_group: str | None = None
+    approver_groups: tuple[str, ...] = ()
+    """All groups its approver must be in, where an approval was asked for."""
+    replay_status: str = "pending_review"
+    replay_at: float | datetime | None = None
+    """When it is replayed by itself: queue time where it is stored, a moment where it is shown."""
+    note: str | None = None
+    """Why an earlier rule that fits did not decide."""
+
+
+LOST = frozenset({"worker_lost"})
+"""The reasons of an attempt whose worker did not live to see its end."""
+NO_WORKER = "none: the worker was lost, so no exception reached standfast"
+NO_EXCEPTION = "none: the attempt raised no exception, or an older version of standfast recorded it"
+
+
+class FailureView(Failure, frozen=True, kw_only=True):
+    """A job's failure as it is shown: with where its attempt raised, which the store keeps apart."""
+
+    traceback: str | None = None
+    """Redacted and capped. None where the attempt raised nothing: it returned its error, or its worker was lost."""
+
+    @classmethod
+    def of(cls, failure: Failure, traceback: str | None) -> FailureView:
+        """Give a failure with its traceback."""
+        return cls(**msgspec.structs.asdict(failure), traceback=traceback)
+
+    @property
+    def plain(self) -> Failure:
+        """The failure alone, as it is stored."""
+        return Failure(**{name: getattr(self, name) for name in Failure.__struct_fields__})
+
+    @property
+    def without_traceback(self) -> str | None:
+        """Why there is no traceback, for a person; None if there is one."""
+        if self.traceback is not None:
+            return None
+        lost = self.reason_code in LOST or self.cause in LOST
+        return NO_WORKER if lost else NO_EXCEPTION
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a job's history: an attempt that did not complete or was given back, or a replay."""
 
     attempt: int
+    """Its number; in a line that tells of no attempt, how many were made before."""
     at: datetime
+    begun: bool = True
+    """Whether the handler was entered. It is not where consent is missing, or the job came too late."""
     cls: str | None = msgspec.field(name="class", default=None)
     landed: str | None = None
     reason_code: str | None = None
@@ -31,6 +87,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
     reason: str | None = None
     """Who asked for a replay, and why."""
+
+
+class JobProgress(TypedDict):
+    """How far the present attempt says it is, or the last one did: a share from 0 to 1, and its words."""
+
+    fraction: float
+    note: str | None
+    at: datetime
+    attempt: int
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,10 +133,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     requesters: list[str]
     labels: dict[str, str]
     risk: str | None
-    progress: dict[str, Any] | None
+    progress: JobProgress | None
     result: Any
     warning: str | None
-    failure: Failure | None
+    failure: FailureView | None
     first_failure: Failure | None
     history: list[Attempt]
     effects: list[dict[str, Any]]

@@ -33,6 +33,7 @@ HOMES = {
     "http": ("http.client",),
     "psycopg": ("psycopg", "psycopg.errors"),
     "requests": ("requests.exceptions",),
+    "standfast": ("standfast.wings.http.broken",),
     "urllib": ("urllib.error",),
     "urllib3": ("urllib3.exceptions",),
 }

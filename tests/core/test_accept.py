@@ -12,14 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast import Standfast
+from standfast.application.bulk_arguments import check_shared_key
 from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRejected, StandfastError
 from standfast.job import MOST_LABELS, Details, Receipt
 from standfast.lifecycle import State
-from standfast.spine.accept import Acceptor, check_shared_key, receipt, user
+from standfast.spine.accept import Acceptor, receipt, user
 from standfast.spine.claim_requests import Conflict
 from standfast.spine.ids import IDS, Ids
 from standfast.spine.payload import fingerprint
@@ -127,9 +130,12 @@ def test_a_datetime_without_a_zone_is_refused_with_both_ways_to_write_it(accept,
 @pytest.mark.parametrize(
     ("expires", "words"),
     [
-        (60, r"expires=60 is 1970-01-01T00:01:00\+00:00, which is past.* write time\.time\(\) \+ 60$"),
-        (NOON - timedelta(days=9), r"is 2025-12-23T12:00:00\+00:00, which is past: it would never run$"),
-        (START.timestamp(), "is past"),
+        (60, r"expires=60 is 1970-01-01T00:01:00\+00:00, which is in the past.* write time\.time\(\) \+ 60$"),
+        (
+            NOON - timedelta(days=9),
+            r"is 2025-12-23T12:00:00\+00:00, which is in the past, so the job would never run; nothing was written$",
+        ),
+        (START.timestamp(), "is in the past"),
         ("10m", r"a datetime with a zone or seconds since 1970, such as time\.time\(\) \+ 600, not '10m'"),
     ],
 )
@@ -229,6 +235,8 @@ def test_labels_are_limited_in_number(accept):
         ("atempts", r"unknown option 'atempts' \(did you mean 'attempts'\?\); known are handler, "),
         ("otherwize", r"unknown option 'otherwize' \(did you mean 'otherwise'\?\)"),
         ("idempotency", "did you mean 'idempotency_key'"),
+        ("key", "did you mean 'idempotency_key'"),
+        ("retries", "did you mean 'attempts'"),
         ("nonsense", "unknown option 'nonsense'; known are handler, .*labels"),
     ],
 )
@@ -240,7 +248,7 @@ def test_an_option_nobody_knows_is_refused_with_the_one_that_was_meant(accept, o
 async def test_an_option_that_a_single_job_cannot_have_is_refused():
     async with memory() as sf:
         with pytest.raises(ConfigurationError, match=r"unknown option 'keys'.*; known are"):
-            await sf.enqueue("mail", 1, keys=["a"])
+            await sf.enqueue("mail", 1, keys=["a"])  # type: ignore[call-arg]
 
 
 def test_attempts_are_from_one(accept):
@@ -297,7 +305,7 @@ async def test_what_is_refused_was_not_written(bad):
 async def test_the_state_of_a_receipt_has_one_type_whatever_the_outcome():
     async with memory() as sf:
         receipts = [await sf.enqueue("mail", idempotency_key="k") for _ in range(2)]
-        receipts += [await sf.enqueue("mail", thread_key="t") for _ in range(2)]
+        receipts += [await sf.enqueue("mail", thread_key="t", coalesce="latest") for _ in range(2)]
         assert [receipt.outcome for receipt in receipts] == ["accepted", "duplicate", "accepted", "coalesced"]
         assert [type(receipt.state) for receipt in receipts] == [State] * 4
 
@@ -372,3 +380,18 @@ def test_a_forked_child_does_not_go_on_where_its_parent_does():
     assert os.read(read, 100).decode() != IDS.mint(7.0)
     os.close(read)
     os.close(write)
+
+
+async def test_what_a_model_says_of_a_misfit_is_one_line():
+    class Order(pydantic.BaseModel):
+        amount: int
+        note: str
+
+    async with Standfast(":memory:") as sf:
+        sf.handler("orders", input=Order)(lambda _job: None)
+        with pytest.raises(PayloadRejected) as refused:
+            await sf.enqueue("orders", {"amount": "many"})
+    assert "\n" not in str(refused.value)
+    assert "amount; Input should be a valid integer" in str(refused.value)
+    assert "note; Field required" in str(refused.value)
+    assert "http" not in str(refused.value)

@@ -96,7 +96,7 @@ def report(decided: Transition) -> Report:
 def test_a_probe_that_did_not_arrive_spends_nothing_even_if_it_was_the_last_attempt():
     decided = settle(claim(probe=True), failed(Class.TRANSIENT), QueueRules(), 0.0)
     assert (decided.move, decided.spends, decided.defers, report(decided).waits) == (Move.GIVE_BACK, -1, 1, True)
-    assert decided.last_failure is not None, "its history says how it failed"
+    assert decided.attempt_failure is not None, "its history says how it failed"
 
 
 def test_a_probe_that_may_have_arrived_is_an_attempt_like_any_other():

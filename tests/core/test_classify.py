@@ -32,7 +32,7 @@ def test_what_the_handler_adds_wins():
     ("raised", "advice"),
     [
         (Permanent, "The handler gave up on purpose; read its message before replaying."),
-        (Transient, "The handler says that repeating can help; mend what its message names, then replay."),
+        (Transient, "The handler says that repeating can help; fix what its message names, then replay."),
     ],
 )
 def test_a_code_of_the_handlers_own_is_advised_by_its_class(raised, advice):

@@ -74,8 +74,8 @@ def test_an_empty_text_is_found_nowhere():
     ("template", "words"),
     [
         ("{payload.missing}", "the payload has no {payload.missing}: names there are path, deep, nothing, yes"),
-        ("{payload.nothing}", "{payload.nothing} is NoneType in the payload, and no text"),
-        ("{payload.deep}", "{payload.deep} is dict in the payload, and no text"),
+        ("{payload.nothing}", "{payload.nothing} is NoneType in the payload, not text"),
+        ("{payload.deep}", "{payload.deep} is dict in the payload, not text"),
         ("{payload.path.x}", "the payload has no {payload.path.x}: nothing is there"),
         ("{payload.deep.list.2}", "the payload has no {payload.deep.list.2}: nothing is there"),
         ("{payload.deep.list.x}", "the payload has no {payload.deep.list.x}: nothing is there"),
@@ -121,7 +121,7 @@ async def test_a_file_that_is_not_there(tmp_path, mode, witness, there):
 
 async def test_an_empty_witness_witnesses_nothing(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CannotTell, match="every file holds"):
+    with pytest.raises(CannotTell, match="every file contains"):
         await looked(FileEffect("file", tmp_path / "file", lambda _job: ""))
 
 

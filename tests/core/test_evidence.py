@@ -32,6 +32,7 @@ from standfast.failure.evidence import (
     STATUSES,
     TYPES,
 )
+from standfast.wings.http import broken
 from tests.core.raised import UNCLASSIFIED, Kind, bare, foreign, real_classes, told
 
 HANDLER_ROWS = {
@@ -107,6 +108,9 @@ TYPE_ROWS = {
     "json.JSONDecodeError": "permanent maybe parse_error",
     "http.InvalidURL": "permanent no request_rejected",
     "http.HTTPException": "transient maybe dependency_unavailable",
+    "standfast.ConnectError": "transient no dependency_unavailable",
+    "standfast.ConnectTimeout": "transient no timeout",
+    "standfast.WireError": "transient maybe dependency_unavailable",
     "httpx.ConnectError": "transient no dependency_unavailable",
     "httpx.ConnectTimeout": "transient no timeout",
     "httpx.PoolTimeout": "transient no timeout",
@@ -253,6 +257,9 @@ REAL_EXCEPTIONS = [
     (http.client.RemoteDisconnected("gone"), "transient maybe dependency_unavailable"),
     (http.client.IncompleteRead(b""), "transient maybe dependency_unavailable"),
     (http.client.InvalidURL("no host"), "permanent no request_rejected"),
+    (broken.ConnectError("refused"), "transient no dependency_unavailable"),
+    (broken.ConnectTimeout("slow"), "transient no timeout"),
+    (broken.NetworkError("reset"), "transient maybe dependency_unavailable"),
     (httpx2.ConnectError("refused"), "transient no dependency_unavailable"),
     (httpx2.ConnectTimeout("slow"), "transient no timeout"),
     (httpx2.PoolTimeout("full"), "transient no timeout"),

@@ -328,7 +328,7 @@ def test_a_path_names_one_value(path, expected):
     "path", ["$..a", "$.*", "$[*]", "$.a[?(@.b)]", "$.a[-1]", "$.a[0:2]", "$a", "$.", "$.a b", "$['a", "$" + ".a" * 300]
 )
 def test_more_than_that_is_no_path(path):
-    with pytest.raises(ConfigurationError, match="is no path"):
+    with pytest.raises(ConfigurationError, match="is not a path"):
         value_at(path, {})
 
 
@@ -338,7 +338,7 @@ def test_more_than_that_is_no_path(path):
 @pytest.mark.parametrize(
     ("source_name", "table", "why"),
     [
-        ("github", {"login": "bob"}, "has no secret, and takes nothing"),
+        ("github", {"login": "bob"}, "has no secret, so it accepts nothing"),
         ("github", {"secret_env": "MISSING"}, r"the secret in \$MISSING is missing"),
         ("github", {"secret_env": "EMPTY"}, r"the secret in \$EMPTY is missing"),
         ("github", {"secret_env": ["GIVEN", "MISSING"]}, r"the secret in \$MISSING is missing"),
@@ -352,9 +352,9 @@ def test_more_than_that_is_no_path(path):
         ("x", {"kind": "xml", "queue": "q", "unsigned": True}, "kind|xml"),
         ("x", {"kind": "json", "queue": "$.q", "unsigned": True}, "queues must list"),
         ("x", {"kind": "json", "queue": "q", "payload": "data", "unsigned": True}, "payload takes paths"),
-        ("x", {"kind": "json", "queue": "q", "thread_key": "$..a", "unsigned": True}, "is no path"),
+        ("x", {"kind": "json", "queue": "q", "thread_key": "$..a", "unsigned": True}, "is not a path"),
         ("x", {"kind": "json", "queue": "q", "priority": "high", "unsigned": True}, "priority takes a number"),
-        ("x", {"kind": "cloudevents", "queue": "q", "idempotency_key": "$.id", "unsigned": True}, "by its standard"),
+        ("x", {"kind": "cloudevents", "queue": "q", "idempotency_key": "$.id", "unsigned": True}, "already has a key"),
     ],
 )
 def test_a_table_that_could_not_work_is_refused_by_name(source_name, table, why):

@@ -6,10 +6,22 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.failure import Class, Failure, Landed
-from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, view
+from standfast.lifecycle import (
+    BIRTHS,
+    FINAL,
+    LETTERS,
+    MOVES,
+    UNFINISHED,
+    Move,
+    PossibleDuplicate,
+    State,
+    Transition,
+    view,
+)
 from standfast.wings.approvals.words import Bound, Filing
 from standfast.wings.consent.words import Use
 from standfast.wings.jobs.rules import unwanted
+from tests.core.carried import is_duplicate
 
 WAYS = {
     "claim": ("queued", "running"),
@@ -82,10 +94,10 @@ BROKEN = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unclassifi
 
 @pytest.mark.parametrize("move", [Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD])
 def test_what_nobody_wants_any_more_ends_cancelled_and_keeps_what_is_known_of_its_effect(move):
-    decided = replace(transition(move, State.RUNNING), failure=BROKEN, possible_duplicate=True, delay=3.0)
+    decided = replace(transition(move, State.RUNNING), failure=BROKEN, carries=(PossibleDuplicate(),), delay=3.0)
     end = unwanted(decided)
     assert (end.move, end.target, end.warning) == (Move.CANCEL, State.CANCELLED, "cancelled while it ran")
-    assert (end.failure, end.effect, end.possible_duplicate) == (BROKEN, Landed.MAYBE, False)
+    assert (end.failure, end.effect, is_duplicate(end)) == (BROKEN, Landed.MAYBE, False)
     assert (end.n, end.token, end.source) == (decided.n, decided.token, decided.source)
 
 

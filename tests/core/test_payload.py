@@ -64,8 +64,8 @@ class Model:
     def __init__(self, to: str) -> None:
         self.to = to
 
-    def model_dump(self, *, mode: str) -> dict[str, str]:
-        assert mode == "json"
+    def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, str]:
+        assert (mode, by_alias) == ("json", True)
         return {"to": self.to}
 
     @classmethod
@@ -141,7 +141,7 @@ def test_a_key_that_is_no_text_is_refused(key):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_json_cannot_say_are_refused(value):
-    with pytest.raises(PayloadRejected, match="which JSON cannot say"):
+    with pytest.raises(PayloadRejected, match="which JSON cannot express"):
         canonical({"a": [value]})
 
 
@@ -323,16 +323,16 @@ def test_the_fingerprint_covers_handler_and_payload():
     ("payload", "words"),
     [
         ({"a": [1, 2, 3, {4}]}, r"a value is of type set, .*, at payload\.a\[3\]; nothing was written"),
-        ([[float("nan")]], r"nan, which JSON cannot say, at payload\[0\]\[0\];"),
+        ([[float("nan")]], r"nan, which JSON cannot express, at payload\[0\]\[0\];"),
         ({"a": {"b c": 2**64}}, r"over 64 bits; send it as text, at payload\.a\['b c'\];"),
         ({"a": ({"b": "x\0"},)}, r"NUL character, at payload\.a\[0\]\.b;"),
         ({"a": {1: 2}}, r"a key is of type int, .*, at payload\.a;"),
-        ({"a": {"x\0": 2}}, r"a key of the payload holds a NUL character, at payload\.a;"),
+        ({"a": {"x\0": 2}}, r"a key of the payload contains a NUL character, at payload\.a;"),
         ({"a": ["\ud800"]}, r"not Unicode, at payload\.a\[0\]:"),
         ({"a": {"\ud800": 1}}, r"not Unicode, at payload\.a:"),
         ({"\u202e": {1}}, r"at payload\['\\u202e'\];"),
         ({1: 2}, "a key is of type int, which is not JSON; convert it first; nothing was written$"),
-        (float("inf"), "the payload holds inf, which JSON cannot say; nothing was written$"),
+        (float("inf"), "the payload contains inf, which JSON cannot express; nothing was written$"),
     ],
 )
 def test_a_refusal_names_the_place_of_what_it_refuses(payload, words):

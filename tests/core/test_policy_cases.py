@@ -83,7 +83,7 @@ def test_a_case_whose_cause_is_not_said_has_its_reason_for_one():
         ("cases:\n  - {name: x, letter: {}, expect: {owner: x}}", 2, 35, "an action"),
         ("cases:\n  - {name: x, letter: {}, expect: {action: allow}}", 2, 44, "auto_replay"),
         ("cases:\n  - {name: x, letter: {risk: huge}, expect: {action: allow}}", 2, 30, "low, medium, high"),
-        ("cases:\n  - {name: x, letter: {age: '> 2h'}, expect: {decision: deny}}", 2, 29, "is no time"),
+        ("cases:\n  - {name: x, letter: {age: '> 2h'}, expect: {decision: deny}}", 2, 29, "is not a time"),
         ("cases:\n  - {name: x, letter: {payload: x}, expect: {decision: deny}}", 2, 24, "unknown key 'payload'"),
         ("cases:\n  - {name: x, letter: {labels: x}, expect: {decision: deny}}", 2, 32, "{team: billing}"),
         (

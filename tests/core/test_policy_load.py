@@ -135,7 +135,7 @@ def test_backoffs(written, backoff):
         ("dlq_rules: []", 1, 1, "needs the key 'version'"),
         ("version: v2", 1, 10, "unknown version 'v2'; allowed are v1"),
         ("version: 1", 1, 10, "allowed are v1"),
-        ("version: v1\nversion: v1", 2, 1, "'version' stands here twice (first in line 1)"),
+        ("version: v1\nversion: v1", 2, 1, "'version' occurs twice (first in line 1)"),
         ("version: v1\nrules: []", 2, 1, "did you mean 'dlq_rules'?"),
         ("version: v1\n<<: {}", 2, 1, "unknown key '<<'"),
         ("version: v1\n? [a]\n: b", 2, 3, "a key must be a text"),
@@ -151,7 +151,7 @@ def test_backoffs(written, backoff):
         (b"version: v1\n# caf\xe9", 2, 6, "not UTF-8"),
         ("version: v1\n# \ud800", 2, 3, "surrogate"),
         ("version: v1\n# \x01", 2, 3, "special characters"),
-        ('version: "\\U00110000"', 1, 1, "no YAML"),
+        ('version: "\\U00110000"', 1, 1, "not YAML"),
         ("version: v1\n" + "#" * LARGEST, 1, 1, f"{LARGEST} are allowed"),
         ("version: v1\ndlq_rules: [[[[[[[[[[", 2, 19, "nested deeper"),
         ("version: v1\ndlq_rules: " + "[a, " * 20_000, 2, 37, "nested deeper"),
@@ -169,8 +169,8 @@ def test_backoffs(written, backoff):
         (rule("{match: {}, action: auto_replay, backoff: slow}"), 3, 47, "exponential_jitter, fixed, none, or {base"),
         (rule("{match: {}, action: auto_replay, backoff: {base: 0}}"), 3, 47, "more than 0"),
         (rule("{match: {}, action: auto_replay, backoff: {step: 1}}"), 3, 48, "allowed are base, cap"),
-        (rule("{match: {}, action: auto_replay, backoff: {base: soon}}"), 3, 54, "is no time"),
-        (rule(f"{{match: {{}}, action: auto_replay, backoff: {{base: {'9' * 400}d}}}}"), 3, 54, "is no time"),
+        (rule("{match: {}, action: auto_replay, backoff: {base: soon}}"), 3, 54, "is not a time"),
+        (rule(f"{{match: {{}}, action: auto_replay, backoff: {{base: {'9' * 400}d}}}}"), 3, 54, "is not a time"),
         (rule("{match: {}, action: quarantine, owner: 7}"), 3, 44, 'put it in quotes: "7"'),
         (rule("{match: {}, action: quarantine, owner: no, owner: x}"), 3, 48, "twice"),
         (rule("{match: {}, action: quarantine, owner: true}"), 3, 44, "quotes"),
@@ -186,7 +186,7 @@ def test_backoffs(written, backoff):
         (asking("queue: *"), 3, 22, "put a text that begins with * in quotes"),
         (asking("age: > 2h"), 3, 19, "in quotes"),
         (asking('age: "2h"'), 3, 19, '"> 2h"'),
-        (asking('age: "> soon"'), 3, 19, "is no time"),
+        (asking('age: "> soon"'), 3, 19, "is not a time"),
         (asking('attempts: "3"'), 3, 24, '">= 3"'),
         (asking('attempts: ">= x"'), 3, 24, "whole numbers, not with 'x'"),
         (asking('attempts: ">= 3,"'), 3, 24, '">= 3"'),
@@ -288,7 +288,7 @@ def test_the_last_good_policy_stays_in_force_and_health_says_so():
         in_force(broken, good).issue == f"policy: p.yaml is broken; the last good one stays in force ({good.snapshot})"
     )
     assert in_force(broken, None).policy is broken
-    assert in_force(broken, None).issue == "policy: p.yaml is broken; every replay is denied until it is mended"
+    assert in_force(broken, None).issue == "policy: p.yaml is broken; every replay is denied until it is fixed"
 
 
 def test_a_file_that_is_no_policy_is_refused_before_it_is_read(tmp_path):
@@ -298,8 +298,8 @@ def test_a_file_that_is_no_policy_is_refused_before_it_is_read(tmp_path):
     os.mkfifo(pipe)
     for path, why in (
         (large, "more than the 131072 bytes"),
-        (pipe, "no file that could hold a policy"),
-        (Path("/dev/zero"), "no file that could hold a policy"),
+        (pipe, "is not a regular file"),
+        (Path("/dev/zero"), "is not a regular file"),
         (tmp_path, "cannot be read"),
         (tmp_path / "none", "cannot be read"),
     ):

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from standfast.printable import escaped, printable, visible
+from standfast.printable import APART, data_size, escaped, printable, visible
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,26 @@ def test_escaped_json_is_the_same_json():
 
 def test_a_kept_line_loses_what_could_act():
     assert printable("one\r\ntwo \x1b[31mred\x1b[0m \u202e\x00") == "one two \ufffdred\ufffd \ufffd\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (500, "500 bytes"),
+        (1023, "1 023 bytes"),
+        (1 << 10, "1 KiB"),
+        (1536, "1.5 KiB"),
+        ((1 << 20) - 1, "1 023 KiB"),
+        (5_000_000, "4.76 MiB"),
+        (10 << 20, "10 MiB"),
+        ((64 << 20) - 1, "63.9 MiB"),
+        (200 << 20, "200 MiB"),
+        (5 << 30, "5 GiB"),
+        (3 << 40, "3 TiB"),
+        (3_000 << 40, "3 000 TiB"),
+    ],
+)
+def test_a_size_is_in_the_largest_unit_that_fits_and_never_more_than_it_is(size, expected):
+    assert data_size(size).replace(APART, " ") == expected

@@ -67,7 +67,7 @@ def test_the_file_overrides_rule_by_rule(tmp_path):
 
 def test_a_misspelt_rule_is_refused_for_a_ready_made_queue_too():
     with pytest.raises(ConfigurationError, match="atempts"):
-        Standfast(":memory:").queue("feedback", atempts=3)
+        Standfast(":memory:").queue("feedback", atempts=3)  # type: ignore[call-arg]
 
 
 async def test_strict_queues_know_the_ready_made_ones_only_once_they_are_declared(tmp_path):

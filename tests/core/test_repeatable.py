@@ -12,6 +12,7 @@ from standfast.lifecycle import Move
 from standfast.outcome import Drained, Failed, Lapsed, Outcome, TimedOut
 from standfast.rules import DEFAULTS, ReplayMode
 from standfast.worker.settling import settle
+from tests.core.carried import is_duplicate
 
 MAYBE = Failed(Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code="timeout"))
 UNKNOWN: list[Outcome] = [MAYBE, Lapsed(), TimedOut(), Drained()]
@@ -44,13 +45,13 @@ def test_an_unkeyed_request_that_may_have_landed_waits_for_a_person(method, outc
 def test_everything_else_is_repeated(one, outcome):
     end = settle(one, outcome, DEFAULTS, 0.0)
     assert end.move is (Move.GIVE_BACK if isinstance(outcome, Drained) else Move.RETRY)
-    assert (end.possible_duplicate, end.effect) == (True, "maybe")
+    assert (is_duplicate(end), end.effect) == (True, "maybe")
 
 
 def test_an_unkeyed_request_that_did_not_land_is_repeated():
     not_sent = Failed(Failure(cls=Class.TRANSIENT, landed=Landed.NO, reason_code="timeout"), 7.0)
     end = settle(claim("POST"), not_sent, DEFAULTS, 0.0)
-    assert (end.move, end.delay, end.possible_duplicate) == (Move.RETRY, 7.0, False)
+    assert (end.move, end.delay, is_duplicate(end)) == (Move.RETRY, 7.0, False)
 
 
 def test_what_a_repeat_cannot_help_keeps_its_reason():

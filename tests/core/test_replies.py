@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from standfast.failure import Action, Class, Failure, Landed
-from standfast.lifecycle import State, Triage
-from standfast.views import Attempt, JobView
+from standfast.lifecycle import State
+from standfast.views import Attempt, JobView, Triage
 from standfast.wings.calls.replies import (
     HINTS,
     LONGEST_RESULT,
@@ -217,7 +217,10 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.HELD,
         {"failure": CONSENT},
         "held",
-        "It waits until its session consents, and goes on by itself then. Ask for the consent; do not call again.",
+        (
+            "It was not begun: it waits until a person consents, in the dashboard or with `standfast consent grant "
+            "job-7`, and goes on by itself then. Do not call again; look with status."
+        ),
         {"error": "ask first", "reason_code": "consent_required"},
     ),
     (

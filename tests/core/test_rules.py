@@ -70,7 +70,7 @@ def test_durations(written, read):
 
 @pytest.mark.parametrize("written", ["", "soon", "90", "5x", "-5s", "5s!", "1h and 30m", "7D", "s"])
 def test_what_is_no_duration(written):
-    with pytest.raises(ConfigurationError, match="is no duration"):
+    with pytest.raises(ConfigurationError, match="is not a duration"):
         seconds(written)
 
 
@@ -137,7 +137,7 @@ def test_a_backoff_that_cannot_work_is_refused(build):
         ({"timeout": -1}, "timeout must be more than 0, not -1"),
         ({"max_age": math.nan}, "max_age must be more than 0, not nan"),
         ({"lease": None}, "lease"),
-        ({"keep_keys": "a while"}, "'a while' is no duration"),
+        ({"keep_keys": "a while"}, "'a while' is not a duration"),
         ({"backoff": "fibonacci"}, "unknown backoff 'fibonacci'; known are exponential, fixed, adaptive, none"),
         ({"backoff": 4}, r"backoff cannot be 4; write fixed\(4\) to wait 4 s each time"),
         ({"backoff": [1, 2]}, r"backoff cannot be \[1, 2\]; write fixed"),

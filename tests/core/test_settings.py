@@ -99,7 +99,7 @@ def test_a_directory_in_place_of_the_file_is_refused(tmp_path):
         ("[queues.mail]\natempts = 5", r"\[queues\.mail\]: unknown queue setting 'atempts' .*'attempts'"),
         ("[queues.mail]\nattempts = 0", r"\[queues\.mail\]: attempts must be at least 1"),
         ("[queues.mail]\nattempts = 'five'", r"\[queues\.mail\]"),
-        ("[queues.mail]\nlease = '5 parsecs'", "is no duration"),
+        ("[queues.mail]\nlease = '5 parsecs'", "is not a duration"),
         ("[queues.mail]\nbackoff = 'sometimes'", "unknown backoff 'sometimes'; known are"),
         ("[queues.mail]\nbackoff = {bse = 5}", "unknown backoff setting 'bse' .*; known are base, cap"),
     ],
@@ -112,6 +112,9 @@ def test_what_is_unknown_or_misfits_is_an_error_that_names_it(write, text, named
 
 def test_a_log_format_nobody_knows_is_refused():
     assert load(None, {"STANDFAST_LOG": "json"}).log == Setting("json", "environment")
+    assert load(None, {"STANDFAST_LOG_LEVEL": "DEBUG"}).log_level == Setting("debug", "environment")
+    with pytest.raises(ConfigurationError, match="STANDFAST_LOG_LEVEL='loud' is unknown; known are debug, info"):
+        load(None, {"STANDFAST_LOG_LEVEL": "loud"})
     with pytest.raises(ConfigurationError, match="STANDFAST_LOG='xml' is unknown"):
         load(None, {"STANDFAST_LOG": "xml"})
 

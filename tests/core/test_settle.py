@@ -26,6 +26,7 @@ from standfast.rules import QueueRules, exponential, fixed
 from standfast.spine.settle import Settle, age_reason, given_back
 from standfast.wings.policy.triage import outlived
 from standfast.worker.settling import settle, too_old
+from tests.core.carried import is_duplicate, is_in_place, is_suspect, triage_of
 
 RULES = QueueRules(backoff=exponential(base=2, cap=300))
 DAY = 86400.0
@@ -241,9 +242,9 @@ def test_retry_after_does_not_give_another_attempt():
 def test_a_drain_that_cuts_an_entered_handler_leaves_it_open_whether_it_acted():
     """Nothing is spent, but the next run may double the effect; what was never entered cannot."""
     cut = decided(claim(), Drained())
-    assert (cut.effect, cut.possible_duplicate, cut.failure) == (Landed.MAYBE, True, None)
+    assert (cut.effect, is_duplicate(cut), cut.failure) == (Landed.MAYBE, True, None)
     unentered = decided(claim(), NotEntered("drain"))
-    assert (unentered.effect, unentered.possible_duplicate) == (None, False)
+    assert (unentered.effect, is_duplicate(unentered)) == (None, False)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.5, 3600.0, 7 * DAY, 1e10])
@@ -260,20 +261,21 @@ def test_what_is_given_back_is_due_at_once():
 
 @pytest.mark.parametrize(("landed", "expected"), [("maybe", True), ("no", False)])
 def test_a_repeat_that_may_double_the_effect_is_marked_before_it_starts(landed, expected):
-    assert decided(claim(), failed("transient", landed)).possible_duplicate is expected
+    assert is_duplicate(decided(claim(), failed("transient", landed))) is expected
 
 
 @pytest.mark.parametrize("outcome", [failed("transient", "maybe"), failed("permanent", "maybe")])
 def test_what_ends_dead_is_no_possible_duplicate(outcome):
-    assert not decided(claim(attempts=5), outcome).possible_duplicate
+    assert not is_duplicate(decided(claim(attempts=5), outcome))
 
 
 @pytest.mark.parametrize("outcome", [failed("permanent", "no"), Misfit("no field"), failed("permanent", "maybe")])
 def test_every_death_has_its_triage(outcome):
     transition = decided(claim(), outcome)
     assert transition.failure is not None
-    assert transition.triage is not None
-    assert transition.triage.action == reason(transition.failure.reason_code).action
+    triage = triage_of(transition)
+    assert triage is not None
+    assert triage.action == reason(transition.failure.reason_code).action
 
 
 @pytest.mark.parametrize("code", ["max_attempts", "worker_lost", "unknown_commit_state", "schema_invalid"])
@@ -337,14 +339,14 @@ def test_a_job_claimed_too_late_dies_without_spending_its_attempt():
         assert transition is not None
         assert told(transition) == f"die permanent no {expected}"
         assert (transition.spends, transition.defers) == (-1, 0)
-        assert transition.triage is not None
+        assert triage_of(transition) is not None
 
 
 def test_a_job_that_outlived_its_time_in_the_queue_dies_there():
     transition = outlived(JobRef(11, 7, "job-1", "mail", State.QUEUED), "max_age")
     assert (transition.move, transition.source, transition.spends) == (Move.DIE, State.QUEUED, 0)
     assert told(transition) == "die permanent no max_age"
-    assert transition.triage is not None
+    assert triage_of(transition) is not None
 
 
 def test_a_claim_that_never_arrived_is_given_back():
@@ -358,21 +360,21 @@ def test_a_claim_that_never_arrived_is_given_back():
 
 def test_a_job_that_died_with_its_worker_in_company_spends_nothing_and_keeps_its_place():
     decided = settle(claim(attempts=5, landed=None), Lapsed(alone=False), RULES, 0.0)
-    assert (decided.move, decided.spends, decided.delay, decided.in_place) == (Move.RETRY, -1, 0.0, True)
-    assert decided.suspect
-    assert decided.possible_duplicate, "it may have done its work all the same"
+    assert (decided.move, decided.spends, decided.delay, is_in_place(decided)) == (Move.RETRY, -1, 0.0, True)
+    assert is_suspect(decided)
+    assert is_duplicate(decided), "it may have done its work all the same"
     assert decided.failure is not None
     assert (decided.failure.reason_code, decided.failure.landed) == ("worker_lost", "maybe")
 
 
 def test_a_job_that_died_alone_with_its_worker_spends_its_attempt():
     decided = settle(claim(), Lapsed(), RULES, 0.0)
-    assert (decided.move, decided.spends, decided.in_place) == (Move.RETRY, 0, False)
+    assert (decided.move, decided.spends, is_in_place(decided)) == (Move.RETRY, 0, False)
     assert decided.delay > 0
-    assert decided.suspect
+    assert is_suspect(decided)
     last = settle(claim(attempts=5), Lapsed(), RULES, 0.0)
     assert last.failure is not None
-    assert (last.move, last.failure.reason_code, last.suspect) == (Move.DIE, "worker_lost", True)
+    assert (last.move, last.failure.reason_code, is_suspect(last)) == (Move.DIE, "worker_lost", True)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +393,7 @@ def test_what_may_not_be_repeated_by_itself_dies_also_in_company(held, reason_co
 
 def test_what_is_looked_for_first_is_no_possible_duplicate_in_company():
     decided = settle(claim("verify_first"), Lapsed(alone=False), RULES, 0.0)
-    assert (decided.move, decided.spends, decided.effect, decided.possible_duplicate) == (
+    assert (decided.move, decided.spends, decided.effect, is_duplicate(decided)) == (
         Move.RETRY,
         -1,
         Landed.MAYBE,
@@ -413,4 +415,4 @@ def test_what_is_looked_for_first_is_no_possible_duplicate_in_company():
     ],
 )
 def test_a_suspect_is_one_until_an_attempt_shows_that_it_does_not_kill(outcome, suspect):
-    assert settle(claim(suspect=1), outcome, RULES, 0.0).suspect is suspect
+    assert is_suspect(settle(claim(suspect=1), outcome, RULES, 0.0)) is suspect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from standfast.failure import CATALOGUE, Action, Class, Failure, Landed
-from standfast.lifecycle import REPLAY_STATUSES, Triage
+from standfast.views import REPLAY_STATUSES, Triage
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.load import load_policy
 from standfast.wings.policy.rules import Broken, Policy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast.failure import Landed, Verdict
@@ -41,6 +42,7 @@ from standfast.wings.effects.rules import (
     with_looks,
 )
 from standfast.worker.settling import settle
+from tests.core.carried import is_duplicate, triage_of
 from tests.core.test_settle import RULES, claim, decided, failed, told
 
 V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable
@@ -182,7 +184,7 @@ def test_what_cannot_be_told_is_held_with_the_evidence():
     assert told(end) == "hold unknown maybe unknown_commit_state"
     assert end.failure is not None
     assert (end.failure.message, end.failure.advice) == ("words", LOOK_AGAIN)
-    assert (end.spends, findings_of(end).looks, end.triage is not None) == (
+    assert (end.spends, findings_of(end).looks, triage_of(end) is not None) == (
         -1,
         (("ticket", "indeterminate", None),),
         True,
@@ -240,7 +242,7 @@ def test_an_open_intent_means_maybe_and_none_means_no(outcome, ledger, landed):
     assert end.failure is not None
     assert end.failure.landed == landed
     assert ("begun, and not known to be done: ticket" in end.failure.message) == (ledger == [BEGUN])
-    assert end.possible_duplicate == (landed == "maybe")
+    assert is_duplicate(end) == (landed == "maybe")
 
 
 @pytest.mark.parametrize(
@@ -265,11 +267,11 @@ def test_a_manual_job_whose_worker_was_lost(ledger, expected):
 )
 def test_a_drain_gives_back_what_has_no_open_intent(ledger, expected, duplicate):
     end = decided(claim(ledger=ledger), Drained())
-    assert (told(end), end.possible_duplicate) == (expected, duplicate)
+    assert (told(end), is_duplicate(end)) == (expected, duplicate)
 
 
 def test_what_is_verified_first_is_no_possible_duplicate():
-    assert not decided(claim("verify_first"), Lapsed()).possible_duplicate
+    assert not is_duplicate(decided(claim("verify_first"), Lapsed()))
 
 
 @pytest.mark.parametrize(("ledger", "landed"), [(None, None), ([DONE], None), ([BEGUN], Landed.MAYBE)])
@@ -358,7 +360,9 @@ def test_a_look_closes_an_intent_and_brings_its_receipt():
         LedgerEntry("mail", "seen", None, "verified"),
         LedgerEntry("file", "seen", None, "absent"),
     ]
-    assert with_looks([BEGUN], [Look("ticket", A)]) == [BEGUN]
+    assert with_looks([BEGUN], [Look("ticket", A)]) == [msgspec.structs.replace(BEGUN, verdict=A)], (
+        "nothing is left of the doubt"
+    )
 
 
 @pytest.mark.parametrize(
@@ -379,7 +383,7 @@ def test_what_is_found_after_a_timeout_is_gone_on_with_and_counts_as_progress():
     held = claim("verify_first", attempts=3, max_attempts=3, ledger=[BEGUN])
     end = decided(held, Unfinished(TimedOut(), (Look("ticket", V, receipt="7"),)))
     assert told(end) == "retry transient no timeout"
-    assert (findings_of(end).looks, findings_of(end).progress, end.possible_duplicate) == (
+    assert (findings_of(end).looks, findings_of(end).progress, is_duplicate(end)) == (
         (("ticket", "verified", "7"),),
         True,
         False,
@@ -433,7 +437,7 @@ def test_steps_say_nothing_about_effects_that_are_not_in_the_ledger():
 
 @pytest.mark.parametrize("mode", ["replay", "verify_first"])
 def test_a_step_that_was_cut_off_is_a_possible_duplicate_in_every_mode_that_repeats(mode):
-    assert decided(claim(mode, ledger=[OPEN_STEP]), Lapsed()).possible_duplicate
+    assert is_duplicate(decided(claim(mode, ledger=[OPEN_STEP]), Lapsed()))
 
 
 @pytest.mark.parametrize("outcome", [TimedOut(), Lapsed(), failed("transient", "no"), failed("unknown", "maybe")])

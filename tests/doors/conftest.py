@@ -1,22 +1,48 @@
 """A directory of its own for every test, and the command line called in this process."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
 from standfast import Permanent, Standfast
 from standfast.cli.main import main
+from tests.doors import published
 
 Cli = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def answers_are_as_published() -> Iterator[None]:
+    """Hold every answer of the API, in every test, to the schema that its document publishes."""
+    send = httpx2.AsyncClient.send
+
+    async def checked(self: httpx2.AsyncClient, *given: Any, **options: Any) -> httpx2.Response:
+        answer = await send(self, *given, **options)
+        if not options.get("stream"):
+            published.check(answer)
+        return answer
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(httpx2.AsyncClient, "send", checked)
+        yield
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Go to an empty directory, with nothing of ours in the environment."""
-    for name in ("STANDFAST_URL", "STANDFAST_CONFIG", "STANDFAST_LOG", "NO_COLOR", "FORCE_COLOR"):
+    for name in (
+        "STANDFAST_URL",
+        "STANDFAST_CONFIG",
+        "STANDFAST_LOG",
+        "STANDFAST_LOG_LEVEL",
+        "NO_COLOR",
+        "FORCE_COLOR",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path

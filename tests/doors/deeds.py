@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from standfast import Permanent, Standfast
@@ -24,6 +26,8 @@ class Deed(NamedTuple):
     path: str
     body: Any = None
     job: str | None = None
+    scope: Mapping[str, Any] = MappingProxyType({})
+    """What its token is made for, where that matters."""
 
 
 def declare(sf: Standfast) -> None:
@@ -35,6 +39,7 @@ def declare(sf: Standfast) -> None:
         async def refused(_job: Any) -> None:
             raise Permanent("no")
 
+    sf.handler("consenting", consent=True)(lambda job: job.payload)
     sf.policy.load(POLICY)
 
 
@@ -43,6 +48,7 @@ async def made_ready(sf: Standfast) -> list[Deed]:
     verbs: dict[str, Any] = {"replay": {}, "amend": {"payload": 2}, "resolve": {"result": 1}, "discard": {}}
     letters = {verb: await _letter(sf) for verb in (*verbs, "quarantine")}
     asked = [await _approval(sf) for _ in range(2)]
+    consents = [await _letter(sf, "consenting", session=f"consent-{n}") for n in range(2)]
     await _letter(sf, "spare")
     jobs = [str((await sf.enqueue("echo", 1, delay=3600)).id) for _ in range(2)]
     flow = sf.workflow("flow")
@@ -55,6 +61,7 @@ async def made_ready(sf: Standfast) -> list[Deed]:
     one = "/dead-letters/{id}"
     return [
         Deed("POST", "/jobs", "/jobs", {"queue": "echo"}),
+        Deed("POST", "/jobs:bulk", "/jobs:bulk", {"queue": "echo"}),
         Deed("POST", "/run", "/run", {"handler": "echo"}),
         Deed("POST", "/submit", "/submit", {"handler": "echo"}),
         Deed("POST", "/hand-over", "/hand-over", {"handler": "echo", "error": "down"}),
@@ -74,13 +81,19 @@ async def made_ready(sf: Standfast) -> list[Deed]:
         Deed("DELETE", "/dead-letters", "/dead-letters", {"filter": {"queue": "spare"}, "confirm": 1, **WHY}),
         Deed("POST", "/approvals/{id}/approve", f"/approvals/{asked[0]}/approve"),
         Deed("POST", "/approvals/{id}/deny", f"/approvals/{asked[1]}/deny", WHY),
+        Deed("POST", "/consents", "/consents", {"session": "s1", "handler": "consenting", **WHY}),
+        Deed("POST", "/consents/revoke", "/consents/revoke", {"session": "s1", "handler": "consenting", **WHY}),
+        Deed("POST", "/consents/{id}/grant", f"/consents/{consents[0]}/grant", WHY, consents[0]),
+        Deed("POST", "/consents/{id}/deny", f"/consents/{consents[1]}/deny", WHY, consents[1]),
         Deed("POST", "/queues/{name}/pause", "/queues/echo/pause"),
         Deed("POST", "/queues/{name}/resume", "/queues/echo/resume"),
+        Deed("POST", "/breakers/try", "/breakers/try", {"dependency": "crm"}),
         Deed("POST", "/schedules", "/schedules", {"name": "hourly", "queue": "echo", "every": 3600}),
         Deed("POST", "/schedules/{name}/pause", "/schedules/nightly/pause"),
         Deed("POST", "/schedules/{name}/resume", "/schedules/nightly/resume"),
         Deed("DELETE", "/schedules/{name}", "/schedules/nightly"),
         Deed("POST", "/workflows/{id}/cancel", f"/workflows/{flow_id}/cancel", job=step),
+        Deed("POST", "/sessions/{id}/inbox/{message}/ack", await _message(sf), scope={"sessions": ["zoe"]}),
         Deed("POST", "/policy/check", "/policy/check", {"text": POLICY}),
         Deed("POST", "/tokens", "/tokens", {"name": "more", "person": "eve", "role": "viewer"}),
         Deed("DELETE", "/tokens/{name}", "/tokens/spare"),
@@ -100,3 +113,11 @@ async def _letter(sf: Standfast, queue: str = "refused", **options: Any) -> str:
 async def _approval(sf: Standfast) -> str:
     letter = await _letter(sf, "asked", labels={"ask": "yes"})
     return str((await sf.dead_letters.replay(letter, by="bob"))["approval"])
+
+
+async def _message(sf: Standfast) -> str:
+    """Give the address that acknowledges a message of the session `zoe`."""
+    await sf.submit("refused", 1, session="zoe")
+    await drain(sf)
+    [message] = await sf.inbox.list("zoe")
+    return f"/sessions/zoe/inbox/{message['id']}/ack"

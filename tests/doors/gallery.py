@@ -59,6 +59,9 @@ def workshop(path: Path) -> Standfast:
     async def pay(_job: Any) -> None:
         raise Permanent("bank refused: account closed", error_kind="BankRefused")
 
+    @sf.handler("refunds", consent=True)
+    async def refund(_job: Any) -> None: ...
+
     for name in ("pay", "pack", "invoice", "mail"):
         sf.handler(name)(lambda job: {"done": job.queue})
 
@@ -81,6 +84,11 @@ async def furnish(sf: Standfast) -> dict[str, str]:
         request = {"user": user, "tenant": tenant, "api_key": "sk_live_0123456789abcdef"}
         await sf.enqueue("identity_provision", request, idempotency_key=f"provision-{user}", requester="portal")
     paid = await sf.enqueue("payouts", {"to": "DE02 1203 0000 0000 2020 51", "amount": 1250}, requester="ledger")
+    for number in (4711, 4712):
+        await sf.enqueue("refunds", {"order": number, "amount": 90}, session="support-chat-12", requester="assistant")
+    await sf.consent.grant(
+        "support-chat-11", "refunds", mode="timed", seconds="1h", by="olga", reason="she asked for it"
+    )
     order = sf.workflow("order")
     first = order.step("pay", "pay", {"order": 7})
     packed = order.step("pack", "pack", after=[first])
@@ -106,7 +114,7 @@ async def furnish(sf: Standfast) -> dict[str, str]:
 async def _settled(sf: Standfast, last: str) -> None:
     """Wait until nothing more happens by itself."""
     await sf.wait(last, 30)
-    while (await sf.stats())["total_dead_letter"] < 18:  # noqa: ASYNC110 - 14 batches, 2 seats, a payout, a parcel
+    while (await sf.stats())["total_dead_letter"] < 20:  # noqa: ASYNC110 - 14 batches, 2 seats, 2 refunds, a payout, a parcel
         await asyncio.sleep(0.1)
 
 
@@ -123,6 +131,7 @@ def pages(made: dict[str, str]) -> dict[str, str]:
         "redrives": "/redrives",
         "approvals": "/approvals",
         "approval": f"/approvals/{made['approval']}",
+        "consents": "/consents",
         "workflow": f"/workflows/{made['workflow']}",
         "workflows": "/workflows",
         "schedules": "/schedules",
@@ -151,6 +160,10 @@ def take(house: House, browser: Browser, made: dict[str, str], to: Path) -> None
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     page.goto(f"{house.url}/dead-letters")
     page.screenshot(path=to / "dead-letters-phone.png")
+    page.emulate_media(color_scheme="light")
+    page.goto(house.url)
+    page.wait_for_timeout(2500)
+    page.screenshot(path=to / "overview-phone.png", full_page=True)
 
 
 async def busy(sf: Standfast) -> None:

@@ -60,6 +60,7 @@ async def _hostile(sf: Standfast) -> str:
         await sf.enqueue_http("hostile", "GET", "https://example.com/", headers={"x-y": vector}, delay="1h")
         await sf.schedules.add(vector, vector, vector, every="1h")
         await sf.tokens.create(vector, person=vector, role="viewer", groups=[vector], queues=[vector])
+        await sf.consent.grant(vector, "hostile/hostile", mode="deny", by=vector, reason=vector)
         await sf.wait(made.id, 15)
         if n < 2:
             await sf.dead_letters.quarantine(str(made.id), by=vector, reason=vector, owner=vector)
@@ -138,7 +139,7 @@ def press_hostile(house: House, page: Page) -> None:
     page.goto(f"{house.url}/tokens")
     for name in ("Name", "Person"):
         page.get_by_label(name, exact=True).fill(f"{VECTORS[1]}{VECTORS[4]}"[:100])
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_role("button", name="Create token").click()
     check_harmless(page, "token")
     for text in (HOSTILE_POLICY, f"version: {VECTORS[0]}"):
         page.goto(f"{house.url}/policy")

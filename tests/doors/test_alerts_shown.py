@@ -8,6 +8,7 @@ import pytest
 
 from standfast.testing.kit import InMemory, memory
 from standfast.wings.health import commands as store_commands
+from standfast.wings.health.health_words import alert_line
 from tests.doors.test_rest import HERE, Clients
 from tests.worker.wrongs import looked
 
@@ -49,11 +50,12 @@ async def test_the_first_page_shows_them_with_since_when_and_what_to_do(sf: InMe
     assert 'aria-label="Issues and alerts"' in page
     assert 'datetime="2026-01-01T00:00:20' in page
     assert EVIL not in page
-    assert page.count("1 pending (backed up)") == page.count("alert since") == 2
-    assert (await part.get(f"{HERE}/")).text.count("alert since") == 1
+    assert page.count("1 pending (backed up)") == page.count("alert started") == 2
+    assert (await part.get(f"{HERE}/")).text.count("alert started") == 1
     queue = (await part.get(f"{HERE}/queues/mail")).text
-    assert queue.count("alert since") == 1
-    assert "What its handlers call is probably down or slow" in queue
+    assert queue.count("alert started") == 1
+    assert queue.index("no handler is known") < queue.index("1 pending (backed up)"), "what hurts most comes first"
+    assert "What its handlers call is probably down or slow" not in queue, "it has no handler at all"
     await clients.close()
 
 
@@ -63,3 +65,14 @@ async def test_the_command_line_names_them(sf: InMemory, monkeypatch: pytest.Mon
     with pytest.raises(SystemExit):
         store_commands.health(["--url", ":memory:"])
     assert "alert depth since 2026-01-01T00:00:20" in capsys.readouterr().out
+
+
+async def test_an_alert_whose_number_is_no_longer_so_says_that_it_was(sf: InMemory) -> None:
+    [job] = [each for each in await sf.jobs() if each.queue == "mail"]
+    await sf.cancel(job.id, by="ann")
+    [alert] = [each for each in (await sf.health())["alerts"] if each["queue"] == "mail"]
+    assert alert["clearing"], "no worker has looked since"
+    said = f"alert depth is clearing; from {alert['since']} on it was: mail: 1 pending (backed up)"
+    assert alert_line(alert) == said
+    [other] = [each for each in (await sf.health())["alerts"] if each["queue"] == EVIL]
+    assert alert_line(other) == f"alert depth since {other['since']}: {EVIL}: 1 pending (backed up)"

@@ -125,7 +125,7 @@ def test_throughput_is_jobs_over_seconds(report: Report):
 
 
 def test_the_table_says_every_row_with_its_figures(report: Report):
-    lines = table.plain(report)
+    lines = table.layout(report).plain()
     assert len(lines) == 1 + len(report.rows)
     for line, row in zip(lines[1:], report.rows, strict=True):
         assert line.startswith(row.metric)

@@ -135,7 +135,7 @@ class TestRows:
 class TestTable:
     def test_shows_the_product_and_every_peer(self):
         ours, theirs = {"drain": 30_000.0}, {"drain": 12_000.0}
-        lines = table.plain(report_of([round_of(standfast=ours, PgQueuer=theirs)], {}))
+        lines = table.layout(report_of([round_of(standfast=ours, PgQueuer=theirs)], {})).plain()
         assert lines[0].split() == ["metric", "standfast", *PEERS, "ratio", "bar"]
         [drain] = [line.replace(TIMES, "x") for line in lines if line.startswith("drain of no-op")]
         assert drain.endswith("30 000 /s  12 000 /s     -              -                -  2.50 x  ≥ 2.5 x  pass")
@@ -249,7 +249,7 @@ class TestOnAServer:
         assert on.for_product(url).endswith("prepare=yes")
 
     def test_a_server_that_is_not_there_is_told(self):
-        with pytest.raises(ConfigurationError, match="may make databases"):
+        with pytest.raises(ConfigurationError, match="may create databases"):
             run("postgresql:///app?host=/nowhere", TINY, 1, "none", lambda _: None)
 
 
@@ -257,3 +257,20 @@ def databases(url: str, prefix: str) -> list[str]:
     with connect(url) as connection:
         found = connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", (prefix,))
         return [name for (name,) in found]
+
+
+def test_an_installed_package_says_in_one_line_that_it_has_no_drivers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "DRIVERS", tmp_path / "benchmarks/peers")
+    said: list[str] = []
+    found = environment.prepare(None, said.append)
+    assert said == [environment.NO_DRIVERS]
+    assert found.reasons == {package.title: environment.NO_DRIVERS for package in PACKAGES}
+
+
+def test_a_checkout_has_a_driver_for_every_other_queue() -> None:
+    for package in PACKAGES:
+        assert (
+            environment.DRIVERS / ("graphile_harness.cjs" if package.on_node else f"{package.name}_driver.py")
+        ).is_file()

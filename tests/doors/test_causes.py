@@ -56,5 +56,5 @@ async def test_the_dashboard_finds_letters_by_cause_and_says_why_none_was_replay
     assert letter.id in page
     assert "handler_refused" not in page
     assert 'name="cause" value="unknown_commit_state"' in page
-    assert "<code>max_attempts</code> of <code>unknown_commit_state</code>" in shown
+    assert "<code>max_attempts</code> caused by <code>unknown_commit_state</code>" in shown
     assert "dlq_rules#1 would replay it, but its effect may have landed" in shown

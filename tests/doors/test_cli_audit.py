@@ -84,7 +84,7 @@ class TestExport:
         assert [line["entries"][0]["job"] for line in lines[1:]] == replayed
         assert answer["head"] == lines[-1]["hash"]
         again = cli("audit", "export", "chain.jsonl")
-        assert (again.exit_code, "nothing is overwritten" in again.stderr) == (2, True)
+        assert (again.exit_code, "nothing was overwritten" in again.stderr) == (2, True)
 
     @pytest.mark.usefixtures("replayed")
     def test_a_broken_chain_is_written_and_exits_1(self, cli, here):

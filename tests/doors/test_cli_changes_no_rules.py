@@ -56,6 +56,7 @@ queue = "pay"
 """
 HOSTILE_POLICY = "version: v1\ndlq_rules:\n  - match: {queue: pay}\n    action: auto_replay\n    max_replays: 3\n"
 CASES = "cases:\n  - name: one\n    letter: {queue: pay}\n    expect: {action: auto_replay}\n"
+JOBS = '{"queue": "pay", "payload": 1}\n'
 TABLES = {
     "queue": "name, rules, priority, max_age, max_depth, declared, overlay, paused",
     "handler": "queue, name, replay_mode, risk, timeout, consent",
@@ -84,12 +85,14 @@ COMMANDS: dict[tuple[str, ...], Sequence[str]] = {
     ("queue", "list"): (),
     ("queue", "pause"): ("payments-of-others",),
     ("queue", "resume"): ("pay",),
+    ("queue", "try"): ("crm",),
     ("dead", "list"): (),
     ("dead", "show"): (LETTER,),
     ("dead", "replay"): (LETTER,),
     ("dead", "resolve"): (LETTER, "--reason", "seen", "--result", "1"),
     ("dead", "plan"): (),
     ("dead", "redrive"): ("no-such-plan",),
+    ("dead", "redrives"): (),
     ("dead", "groups"): (),
     ("dead", "amend"): (LETTER, "2", "--reason", "typo"),
     ("dead", "discard"): ("no-such-letter", "--reason", "old"),
@@ -98,6 +101,7 @@ COMMANDS: dict[tuple[str, ...], Sequence[str]] = {
     ("dead", "export"): ("letters.jsonl",),
     ("dead", "import"): ("letters.jsonl", "--reason", "moved"),
     ("approvals", "list"): (),
+    ("approvals", "show"): ("no-such-approval",),
     ("approvals", "approve"): ("no-such-approval",),
     ("approvals", "deny"): ("no-such-approval", "--reason", "no"),
     ("inbox",): ("session",),
@@ -122,6 +126,8 @@ COMMANDS: dict[tuple[str, ...], Sequence[str]] = {
     ("audit", "export"): ("decisions.jsonl",),
     ("stats",): (),
     ("health",): (),
+    ("workers",): (),
+    ("alerts", "list"): (),
     ("doctor",): (),
     ("migrate",): (),
     ("backup",): ("copy.db",),
@@ -130,6 +136,13 @@ COMMANDS: dict[tuple[str, ...], Sequence[str]] = {
     ("config",): (),
     ("bench",): ("--help",),  # measures stores of its own
     ("demo",): ("--help",),  # likewise
+    ("scan",): ("../home",),
+    ("import", "jsonl"): ("jobs.jsonl", "--dry-run"),
+    ("import-jsonl",): ("jobs.jsonl", "--dry-run"),
+    ("import", "ops"): (".", "--dry-run"),
+    ("import", "sqlite"): ("--help",),  # stores what it reads as the others do
+    ("import", "redis"): ("--help",),  # likewise
+    ("alive",): ("--help",),  # opens no store
     ("token", "create"): ("robot", "--role", "viewer", "--person", "ann"),
     ("token", "list"): (),
     ("token", "revoke"): ("robot",),
@@ -214,7 +227,12 @@ def directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, 
     home, hostile = tmp_path / "home", tmp_path / "hostile"
     for place, files in {
         home: {"application.py": APPLICATION, "standfast.toml": SETTINGS, "standfast-policy.yaml": POLICY},
-        hostile: {"standfast.toml": HOSTILE_SETTINGS, "standfast-policy.yaml": HOSTILE_POLICY, "cases.yaml": CASES},
+        hostile: {
+            "standfast.toml": HOSTILE_SETTINGS,
+            "standfast-policy.yaml": HOSTILE_POLICY,
+            "cases.yaml": CASES,
+            "jobs.jsonl": JOBS,
+        },
     }.items():
         place.mkdir()
         for name, content in files.items():

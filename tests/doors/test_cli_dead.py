@@ -86,7 +86,9 @@ class TestShow:
         job = job_of(cli, "mail")
         shown = cli("dead", "show", job)
         assert (shown.exit_code, shown.stdout) == (1, "")
-        assert shown.stderr == f"standfast: job {job} is no letter: it is queued; look at it with: standfast status\n"
+        assert (
+            shown.stderr == f"standfast: job {job} is not a letter: it is queued; look at it with: standfast status\n"
+        )
         assert cli("dead", "show", "nope").exit_code == 3
 
     @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -152,6 +154,6 @@ class TestReplay:
         ],
     )
     def test_a_refusal_by_policy_exits_4(self, cli, monkeypatch, answer, said):
-        monkeypatch.setattr(dead_commands, "look_into", lambda *_: answer)
+        monkeypatch.setattr(dead_commands, "look_into", lambda *_: ("x", answer))
         refused = cli("dead", "replay", "x")
         assert (refused.exit_code, refused.stdout) == (4, said)

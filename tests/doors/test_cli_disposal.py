@@ -92,7 +92,7 @@ def test_a_reason_is_needed_and_a_letter(cli, letters, command):
     assert cli("dead", command, "nope", *given, *WHY).exit_code == 3
     waits = job_of(cli, "mail")
     refused = cli("dead", command, waits, *given, *WHY)
-    assert (refused.exit_code, "is no letter: it is queued" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "is not a letter: it is queued" in refused.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("names", [["x"], ["app:sf", "more", "x", "{}"]])
@@ -113,6 +113,15 @@ def test_a_purge_says_how_many_and_deletes_when_that_is_confirmed(cli):
     assert cli("dead", "purge", "--confirm", "0").exit_code == 2
 
 
+@pytest.mark.usefixtures("letters")
+def test_a_purge_that_only_counts_asks_for_no_reason_and_one_that_deletes_does(cli):
+    counted = cli("dead", "purge", "--queue", "away")
+    assert (counted.exit_code, "1 letter matches; nothing was deleted" in counted.stderr) == (2, True)
+    refused = cli("dead", "purge", "--queue", "away", "--confirm", "1")
+    assert (refused.exit_code, "say why with --reason" in refused.stderr) == (2, True)
+    assert len(told(cli, "dead", "list")[1]["items"]) == 3
+
+
 def test_letters_go_from_one_store_to_another(cli, letters, here):
     done = cli("dead", "export", "letters.jsonl", "--queue", "away")
     assert done.stdout == "1 letter written to letters.jsonl; it holds payloads as they are\n"
@@ -125,7 +134,7 @@ def test_letters_go_from_one_store_to_another(cli, letters, here):
     assert cli("dead", "import", "nowhere.jsonl", *WHY).exit_code == 2
     (here / "bad.jsonl").write_text("{}\n")
     bad = cli("dead", "import", "bad.jsonl", *WHY)
-    assert (bad.exit_code, "line 1 is no letter of ours" in bad.stderr) == (2, True)
+    assert (bad.exit_code, "line 1 is not a letter of standfast" in bad.stderr) == (2, True)
 
 
 def test_an_export_can_be_piped(cli, letters):

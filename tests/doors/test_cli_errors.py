@@ -64,6 +64,19 @@ def test_a_store_that_cannot_be_opened_is_no_traceback(here):
     assert refused.stdout == b""
 
 
+def test_a_hint_leads_to_the_store_that_the_command_named(cli, here):
+    (here / "junk file.db").write_text("no database")
+    for command in (["jobs", "--url", "junk file.db"], ["--url", "junk file.db", "jobs"]):
+        assert cli(*command).stderr.endswith("see what is wrong with: standfast doctor --url 'junk file.db'\n")
+    assert cli("enqueue", "mail", "--url", "q.db").exit_code == 0
+    assert cli("status", "nosuchjob", "--url", "q.db").stderr.endswith(": standfast jobs --url q.db\n")
+    secret = cli("jobs", "--url", "postgresql://ann:hunter2@127.0.0.1:1/none")
+    assert "standfast doctor --url 'postgresql://ann:***@" in secret.stderr
+    assert "hunter2" not in secret.stderr
+    (here / "app.py").write_text("import standfast\nsf = standfast.Standfast('q.db')\n")
+    assert cli("status", "app:sf", "nosuchjob").stderr.endswith(": standfast jobs app:sf\n")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -86,3 +99,21 @@ def test_an_interrupted_wait_exits_130(here):
         assert waiting.wait(PATIENCE) == 130
         assert waiting.stderr is not None
         assert not waiting.stderr.read().startswith(b"Traceback")
+
+
+@pytest.mark.parametrize(
+    ("typed", "instead"),
+    [
+        (["beat"], "standfast schedule list"),
+        (["inspect", "active"], "standfast workers"),
+        (["-A", "shop", "worker"], "standfast worker shop:app"),
+        (["worker", "-A", "shop"], "standfast worker shop:app"),
+        (["worker", "shop:app", "-Q", "mail"], "--queues"),
+        (["worker", "shop:app", "-c", "4"], "--total"),
+    ],
+)
+def test_what_celery_users_type_is_refused_with_what_to_type_instead(cli, typed, instead):
+    said = cli(*typed)
+    [line] = [line for line in said.stderr.splitlines() if line.startswith("Error: ")]
+    assert said.exit_code == 2
+    assert instead in line

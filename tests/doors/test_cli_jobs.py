@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.cli.group import look
+from standfast.cli.group import look_up
 from standfast.lifecycle import State
 from standfast.testing import drain
 from standfast.wings.jobs import commands as job_commands
@@ -83,14 +83,14 @@ class TestEnqueue:
         monkeypatch.undo()
         time.tzset()
         assert (refused.exit_code, refused.stdout) == (2, "")
-        assert "names no time zone" in refused.stderr
+        assert "has no time zone" in refused.stderr
         assert "2100-01-02T03:04:05-05:00" in " ".join(refused.stderr.split())
         assert list(here.iterdir()) == []
 
     def test_an_expiry_that_is_past_exits_2(self, cli):
         refused = cli("enqueue", "mail", "--expires", "60")
         assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-        assert "write time.time() + 60; nothing was changed" in refused.stderr
+        assert "nothing was written; for that many seconds from now write time.time() + 60" in refused.stderr
 
     def test_the_same_key_and_payload_is_a_duplicate(self, cli):
         first = cli("enqueue", "mail", "[1]", "--key", "k").stdout.split()
@@ -161,10 +161,10 @@ class TestStatusAndWait:
     def test_held_and_cancelled_exit_1(self, cli, monkeypatch, state, code):
         job = job_of(cli, "mail")
 
-        def changed(url, question):
-            return msgspec.structs.replace(look(url, question), state=state, view=str(state))
+        def changed(url, given, question):
+            return msgspec.structs.replace(look_up(url, given, question), state=state, view=str(state))
 
-        monkeypatch.setattr(job_commands, "look", changed)
+        monkeypatch.setattr(job_commands, "look_up", changed)
         assert cli("status", job).exit_code == code
 
     def test_a_wait_that_runs_out_of_time_exits_2(self, cli):
@@ -194,7 +194,7 @@ class TestJobs:
             [newer, "sms", "scheduled", "0/5"],
             [older, "mail", "queued", "0/5"],
         ]
-        assert "due in 5 m" in lines[1]
+        assert "due in 5 min" in lines[1] or "due in 4 min" in lines[1]
 
     def test_filters_by_queue_and_state(self, cli):
         mail, sms = job_of(cli, "mail"), job_of(cli, "sms")
@@ -227,3 +227,51 @@ class TestJobs:
         assert said.startswith("there is more: add --cursor ")
         assert older in cli("jobs", "--limit", "1", *said.split()[-2:]).stdout
         assert cli("jobs", "--limit", "2").stderr == ""
+
+
+def test_the_key_can_be_given_by_the_name_it_has_in_python(cli):
+    first = cli("enqueue", "mail", "1", "--idempotency-key", "a")
+    again = cli("enqueue", "mail", "1", "--key", "a")
+    assert first.exit_code == 0
+    assert again.stdout.split()[:2] == [first.stdout.split()[0], "duplicate"]
+
+
+def published_handler(here):
+    (here / "app.py").write_text(
+        "import standfast\nsf = standfast.Standfast()\n"
+        "@sf.handler('identity_provision', name='create')\ndef create(job): pass\n"
+    )
+
+
+def test_a_mistyped_queue_is_stored_with_a_hint_at_the_declared_one(cli, here, every_store):  # noqa: ARG001
+    published_handler(here)
+    assert cli("submit", "app:sf", "identity_provision/create", "1").exit_code == 0
+    stored = cli("enqueue", "identity_provison", "1")
+    assert stored.exit_code == 0
+    assert stored.stdout.endswith(" accepted queued\n")
+    hint = "no process has declared queue 'identity_provison'; did you mean 'identity_provision'?"
+    assert stored.stderr == f"standfast: {hint}\n"
+    assert cli("enqueue", "identity_provision", "1").stderr == ""
+
+
+def test_a_mistyped_handler_of_a_queue_with_handlers_is_refused_with_the_nearest(cli, here, every_store):  # noqa: ARG001
+    published_handler(here)
+    assert cli("submit", "app:sf", "identity_provision/create", "1").exit_code == 0
+    refused = cli("enqueue", "identity_provision", "1", "--handler", "creat")
+    assert refused.exit_code == 3
+    assert "no process ever published a handler 'creat'; nothing was written: did you mean create?" in refused.stderr
+    assert cli("enqueue", "identity_provision", "1", "--handler", "create").exit_code == 0
+    assert cli("enqueue", "later", "1", "--handler", "creat").exit_code == 0
+
+
+def test_a_state_is_chosen_by_the_word_that_the_table_shows(cli):
+    cli("enqueue", "mail", "1", "--delay", "1h")
+    cli("enqueue", "mail", "2")
+    shown = cli("jobs", "--state", "scheduled")
+    assert shown.exit_code == 0
+    assert shown.stdout.count("scheduled") == 1
+    assert shown.stdout.count("mail") == 1
+    assert cli("jobs", "--state", "retry_pending", "--json").exit_code == 0
+    refused = cli("jobs", "--state", "scheduled", "--view", "parked")
+    assert refused.exit_code == 2
+    assert "--state scheduled and --view parked exclude each other" in refused.stderr

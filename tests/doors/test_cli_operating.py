@@ -7,6 +7,7 @@ import os
 import pytest
 
 from standfast import Standfast
+from standfast.spine.accept import user
 from standfast.wings.jobs import commands as job_commands
 from tests.core.misbehaving import misbehaving
 from tests.doors.processes import WorkerProcess, eventually, on_terminal, standfast
@@ -70,13 +71,13 @@ class TestRetry:
     )
     def test_a_refusal_by_policy_exits_4(self, cli, monkeypatch, status, code, exit_code):
         answer = {"operation_id": "x", "status": status, "hint": "ask", "reason_code": code}
-        monkeypatch.setattr(job_commands, "look", lambda *_: answer)
+        monkeypatch.setattr(job_commands, "look_up", lambda *_: answer)
         assert cli("retry", "x").exit_code == exit_code
 
     @pytest.mark.parametrize(("refused", "exit_code"), [({"refused": True}, 1), ({}, 0)])
     def test_one_that_ran_before_it_was_asked_exits_1(self, cli, monkeypatch, refused, exit_code):
         answer = {"operation_id": "x", "status": "running", "hint": "wait", **refused}
-        monkeypatch.setattr(job_commands, "look", lambda *_: answer)
+        monkeypatch.setattr(job_commands, "look_up", lambda *_: answer)
         assert cli("retry", "x").exit_code == exit_code
 
     def test_waits_for_a_probe_and_exits_2_if_it_never_says_yes(self, cli):
@@ -167,10 +168,31 @@ class TestQueue:
         assert rows["QUEUE"].split()[:6] == ["QUEUE", "STATE", "DUE", "RUNNING", "SCHEDULED", "PARKED"]
         assert rows["QUEUE"].split()[6:8] == ["LETTERS", "WORKERS"]
         assert rows["mail"].split()[1:8] == ["open", "1", "0", "0", "0", "0", "0"]
-        assert rows["sms"].split()[1:8] == ["paused", "0", "0", "1", "0", "0", "0"]
+        state, _, counts = rows["sms"].partition(" ago ")
+        assert state.split()[1:4] == ["paused", "by", user()]
+        assert counts.split()[:6] == ["0", "0", "1", "0", "0", "0"]
         assert rows["broken"].split()[1:8] == ["open", "0", "0", "0", "0", "1", "0"]
-        assert rows["mail"].endswith("3 attempts, backoff 10 s, lease 30 s, timeout 900 s")
-        assert rows["sms"].endswith("5 attempts, backoff 2 s doubling to 300 s, lease 90 s, timeout 900 s")
+        assert rows["mail"].endswith("3 attempts, backoff 10 s, lease 30 s, timeout 15 min")
+        assert rows["sms"].endswith("5 attempts, backoff 2 s doubling to 5 min, lease 1 min 30 s, timeout 15 min")
+
+    def test_says_which_rules_are_those_of_a_profile(self, cli, here):
+        (here / "standfast.toml").write_text("[queues.mail]\nattempts = 3\n[queues.feedback]\nattempts = 3\n")
+        for queue in ("mail", "sms", "feedback", "mesh_keys"):
+            job_of(cli, queue)
+        work(other=refuse)  # a worker publishes what the file says
+        rows = {line.split()[0]: " ".join(line.split()) for line in cli("queue", "list").stdout.splitlines()}
+        assert " declared 3 attempts" in rows["mail"]
+        assert " default 5 attempts" in rows["sms"]
+        assert " profile, changed 3 attempts" in rows["feedback"]
+        assert " profile 10 attempts, backoff 5 s doubling to 10 min" in rows["mesh_keys"]
+        [mesh] = [each for each in told(cli, "queue", "list")[1]["items"] if each["name"] == "mesh_keys"]
+        assert mesh["rules_from"] == "profile"
+
+    def test_prints_all_eleven_profiles_when_asked(self, cli):
+        job_of(cli, "mail")
+        rows = " ".join(cli("queue", "list", "--profiles").stdout.split())
+        assert "knowledge_ingest 4 attempts, backoff 30 s doubling to 15 min" in rows
+        assert len(told(cli, "queue", "list", "--profiles")[1]["profiles"]) == 11
 
     def test_json_has_the_whole_rules(self, cli):
         job_of(cli, "mail")

@@ -14,8 +14,8 @@ def test_it_tells_what_was_moved_and_nothing_else_when_piped(cli, job, postgres_
     moved = cli("promote", "standfast.db", postgres_url)
     assert (moved.exit_code, moved.stderr) == (0, "")
     first, state, frozen = moved.stdout.splitlines()
-    assert first == f"moved to {postgres_url}: 1 jobs, 1 keys, compared"
-    assert state.startswith("  queued: 1 jobs, sha256 ")
+    assert first == f"moved to {postgres_url}: 1 job, 1 key, compared"
+    assert state.startswith("  queued: 1 job, sha256 ")
     assert frozen.startswith("nothing was accepted or started for ")
     assert told(cli, "status", job, "--url", postgres_url)[1]["state"] == "queued"
     refused = cli("status", job)

@@ -36,7 +36,8 @@ def test_the_checks_of_the_application_are_asked(cli, letter, here, monkeypatch)
     assert (done.exit_code, done.stdout) == (0, f"{letter} resolved\n")
     _, job = told(cli, "status", letter)
     assert (job["state"], job["warning"]) == ("completed", "post_write_recovery")
-    [effect] = job["effects"]
+    refused, effect = job["effects"]
+    assert (refused["name"], refused["verdict"]) == ("ticket", "absent"), "every look is kept"
     assert (effect["name"], effect["verdict"], effect["receipt"], effect["attempt"]) == ("ticket", "verified", None, 1)
 
 

@@ -1,5 +1,7 @@
 """schedule list, schedule add, schedule remove, schedule pause, schedule resume."""
 
+import re
+
 import pytest
 
 from tests.doors.stages import told
@@ -12,6 +14,7 @@ def test_a_schedule_is_added_listed_paused_and_removed(cli):
     code, listed = told(cli, "schedule", "list")
     [found] = listed["items"]
     assert (code, found["payload"], found["missed"], len(found["next_runs"])) == (0, {"a": 1}, "latest", 3)
+    assert re.search(r"\d\d:00:00 Europe/Berlin", cli("schedule", "list").stdout), "its times are not those of UTC"
     assert cli("schedule", "pause", "nightly").stdout == "nightly is paused\n"
     shown = cli("schedule", "list").stdout
     assert "every weekday at 09:00 Europe/Berlin" in shown

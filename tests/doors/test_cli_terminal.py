@@ -15,10 +15,11 @@ from standfast import Permanent, Standfast
 from standfast.cli.logs import JsonLines, TextLines
 from standfast.cli.main import main
 from standfast.cli.sheets import sheet
-from standfast.cli.words import ago, span
+from standfast.cli.words import ago
 from standfast.testing import drain, memory
 from standfast.views import Attempt
-from tests.doors.processes import PACKAGES, on_terminal, standfast
+from standfast.wings.records.figures import span
+from tests.doors.processes import PACKAGES, WorkerProcess, eventually, on_terminal, standfast
 from tests.waiting import job_of
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\u2066\x9b31m\x7f\r"
@@ -113,14 +114,14 @@ def test_json_is_laid_out_for_a_person_and_one_line_for_a_program(dead):
         (0, "now"),
         (0.9, "now"),
         (5, "5 s ago"),
-        (119, "2 m ago"),
-        (100, "100 s ago"),
-        (180, "3 m ago"),
-        (5400, "90 m ago"),
-        (7199, "2 h ago"),
+        (119, "1 min 59 s ago"),
+        (100, "1 min 40 s ago"),
+        (180, "3 min ago"),
+        (5400, "1 h 30 min ago"),
+        (7199.6, "2 h ago"),
         (86400 * 3, "3 d ago"),
-        (-300, "in 5 m"),
-        (-299.5, "in 5 m"),
+        (-300, "in 5 min"),
+        (-299.5, "in 5 min"),
         (-86400 * 30, "in 30 d"),
     ],
 )
@@ -130,7 +131,7 @@ def test_ages_are_said_in_words(seconds, said):
 
 
 def test_a_short_span_is_said_in_seconds():
-    assert [span(0), span(0.29), span(0.96)] == ["0 s", "0.3 s", "1 s"]
+    assert [span(0), span(0.29), span(0.96)] == ["0 s", "290 ms", "960 ms"]
 
 
 def record(message):
@@ -144,7 +145,7 @@ def test_log_lines_never_act_on_the_terminal():
     assert TextLines().format(record("one\ntwo")).split("\n")[0].endswith(r"standfast.x: one\ntwo")
     parsed = json.loads(JsonLines().format(record(HOSTILE)))
     assert (parsed["message"], parsed["level"]) == (HOSTILE, "error")
-    assert "ValueError" in parsed["error"]
+    assert "ValueError" in parsed["traceback"]
 
 
 def test_log_lines_hide_secrets_but_for_the_heads_of_the_audit_chain():
@@ -168,13 +169,48 @@ def commands_of(group, path=""):
 def test_every_command_takes_url_and_json():
     found = dict(commands_of(main))
     assert "dead replay" in found
-    assert {name for name, options in found.items() if not {"--url", "--json"} <= options} == set()
+    without = {name for name, options in found.items() if not {"--url", "--json"} <= options}
+    assert without == {"alive"}, "a probe opens no store, and its exit code is its answer"
 
 
-@pytest.mark.parametrize(("delay", "said"), [(None, "possible duplicate"), (0.29, "after 0.3 s, possible duplicate")])
+@pytest.mark.parametrize(("delay", "said"), [(None, "possible duplicate"), (0.29, "after 290 ms, possible duplicate")])
 async def test_what_follows_an_attempt_is_said_without_gaps(delay, said):
     async with memory() as sf:
         job = await job_of(sf, (await sf.enqueue("mail")).id)
     line = Attempt(attempt=1, at=job.created_at, delay=delay, possible_duplicate=True)
     *_, history = sheet(msgspec.structs.replace(job, history=[line]), job.created_at)
     assert said in history.rows[0]
+
+
+# --- how far a job is
+
+SLOW = """
+import asyncio
+from pathlib import Path
+from standfast import Standfast
+
+sf = Standfast()
+
+@sf.handler("slow")
+async def slow(job):
+    job.progress(0.4, "2 of 5 files")
+    while not Path("go_on").exists():
+        await asyncio.sleep(0.05)
+    job.progress(0.6, "3 of 5 files")
+"""
+
+
+def test_status_and_wait_show_how_far_a_job_is(here):
+    (here / "app.py").write_text(SLOW)
+    job = json.loads(standfast("enqueue", "slow", "--json").stdout)["id"]
+    with WorkerProcess("app:sf"):
+        eventually(lambda: "40% 2 of 5 files" in standfast("status", job).stdout.decode())
+        late = on_terminal("wait", job, "--timeout", "3")
+        assert "40%" in late
+        assert "2 of 5 files" in late
+        assert "40%" not in standfast("wait", job, "--timeout", "1").stderr.decode(), "nothing where no person looks"
+        (here / "go_on").touch()
+        standfast("wait", job)
+    shown = standfast("status", job)
+    assert "progress" not in shown.stdout.decode(), "what is done is whole"
+    assert json.loads(standfast("status", job, "--json").stdout)["progress"]["note"] in {"2 of 5 files", "3 of 5 files"}

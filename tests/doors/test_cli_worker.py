@@ -116,7 +116,7 @@ def test_a_second_signal_exits_at_once(here):
 def test_works_only_on_the_queues_it_is_given():
     other, greet = enqueue("other"), enqueue("greet", '"bob"')
     with WorkerProcess("app:sf", "--queues", "patient, greet", "--concurrency", "1") as worker:
-        assert worker.says("is ready for").rstrip('"}\n').endswith(": patient, greet")
+        assert json.loads(worker.says("is ready for"))["message"].endswith(": patient, greet")
         assert waited(greet)["state"] == "completed"
         worker.signal(signal.SIGTERM)
         assert worker.ends() == 0
@@ -162,10 +162,10 @@ def test_an_application_that_names_its_store_is_not_sent_elsewhere(cli, here, mo
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["app"], "'app' names no application; write module:attribute"),
+        (["app"], "'app' does not name an application; write module:attribute"),
         (["nosuchmodule:sf"], "there is no module 'nosuchmodule'"),
         (["json.nosuchpart:sf"], "there is no module 'json.nosuchpart'"),
-        (["json:dumps"], "json:dumps is no Standfast but a function"),
+        (["json:dumps"], "json:dumps is a function, not a Standfast"),
         (["json:nothing"], "json has no attribute 'nothing'; name the Standfast object in it"),
         (["app:sf", "--concurrency", "0"], "0 is not in the range"),
     ],
@@ -176,10 +176,40 @@ def test_what_cannot_be_run_exits_2_and_says_why(cli, arguments, why):
     assert why in refused.stderr
 
 
-def test_an_application_that_breaks_on_import_shows_where(here):
-    (here / "broken.py").write_text("import nosuchlibrary\n")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import nosuchlibrary", "line 2: ModuleNotFoundError: No module named 'nosuchlibrary'; nothing was changed"),
+        ("def broken(:", "line 2: SyntaxError: "),
+        ("int('x')", "line 2: ValueError: invalid literal for int() with base 10: 'x'"),
+        ("import json; json.loads('{')", "line 2: JSONDecodeError: "),
+        ("raise SystemExit(3)", "line 2: SystemExit: 3"),
+    ],
+)
+def test_an_application_that_does_not_import_is_one_line_that_says_where(here, code, said):
+    (here / "broken.py").write_text(f"import os\n{code}\n")
     broken = standfast("worker", "broken:sf")
-    assert broken.returncode == 1
+    assert broken.returncode == 2
+    line = broken.stderr.decode()
+    assert line.startswith(f"standfast: cannot import broken: broken.py, {said}")
+    assert line.endswith("set STANDFAST_LOG_LEVEL=debug to see the traceback\n")
+    assert line.count("\n") == 1
+
+
+def test_an_error_of_standfast_during_the_import_says_where_in_the_application(here):
+    (here / "broken.py").write_text("import standfast\nsf = standfast.Standfast()\nsf.queue('mail', attemts=3)\n")
+    broken = standfast("worker", "broken:sf")
+    assert broken.returncode == 2
+    assert b"did you mean 'attempts'?" in broken.stderr
+    assert b"raised at broken.py, line 3 while broken was imported" in broken.stderr
+    assert broken.stderr.count(b"\n") == 1
+
+
+def test_the_traceback_of_an_import_is_shown_at_log_level_debug(here):
+    (here / "broken.py").write_text("import nosuchlibrary\n")
+    broken = standfast("worker", "broken:sf", STANDFAST_LOG_LEVEL="debug")
+    assert broken.returncode == 2
+    assert broken.stderr.startswith(b"Traceback (most recent call last)")
     assert b'broken.py", line 1' in broken.stderr
 
 
@@ -192,7 +222,62 @@ def test_log_lines_are_json_where_no_person_looks_unless_asked_otherwise(argumen
         line = worker.says("is ready for")
     assert line.startswith("{") is is_json
     if is_json:
-        assert json.loads(line).keys() == {"time", "level", "logger", "message"}
+        assert json.loads(line).keys() == {"time", "level", "logger", "message", "worker"}
+
+
+TALKING = """
+import logging
+from standfast import Standfast
+
+log = logging.getLogger("shop.mail")
+sf = Standfast()
+sf.queue("mail", attempts=1)
+
+
+@sf.handler("mail", name="send")
+def send(job):
+    log.debug("debug of %s", job.payload)
+    log.info("info of %s", job.payload)
+    logging.getLogger("httpx2").info("GET http://a.example")
+    raise ValueError("no, password=hunter22")
+"""
+
+
+@pytest.mark.usefixtures("every_store")
+def test_json_lines_of_a_worker_name_the_job_also_those_of_the_application(here):
+    (here / "talking.py").write_text(TALKING)
+    with WorkerProcess("talking:sf", STANDFAST_LOG="json") as worker:
+        ready = json.loads(worker.says("is ready for"))
+        job = enqueue("mail", '"ann"', "--handler", "send")
+        own = json.loads(worker.says("info of ann"))
+        failed = json.loads(worker.says("unclassified_error"))
+    about = {"job_id": job, "queue": "mail", "handler": "send", "attempt": 1, "worker": ready["worker"]}
+    assert (own["logger"], own["level"]) == ("shop.mail", "info")
+    assert {name: own[name] for name in about} == about
+    assert {name: failed[name] for name in about} == about
+    assert failed["reason_code"] == "unclassified_error"
+    assert failed["traceback"].endswith("ValueError: no, password=***")
+    assert not [line for line in worker.lines if "hunter22" in line or "debug of" in line or "a.example" in line]
+
+
+@pytest.mark.parametrize(("level", "shown"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 1)])
+def test_text_lines_of_the_application_appear_from_the_level_that_was_asked_for(here, level, shown):
+    (here / "talking.py").write_text(TALKING)
+    job = enqueue("mail", '"ann"', "--handler", "send")
+    with WorkerProcess("talking:sf", STANDFAST_LOG="text", STANDFAST_LOG_LEVEL=level) as worker:
+        worker.says("ValueError: no, password=***")
+    lines = [line for line in worker.lines if "shop.mail: " in line or f"job {job} of queue" in line]
+    assert len(lines) == shown
+    assert 'talking.py", line 15, in send' in "".join(worker.lines)
+
+
+def test_an_application_that_sets_up_logging_itself_keeps_its_own(here):
+    basic = 'import logging\nlogging.basicConfig(format="MINE %(message)s", level="INFO")\n'
+    (here / "talking.py").write_text(basic + TALKING)
+    with WorkerProcess("talking:sf", STANDFAST_LOG="json") as worker:
+        enqueue("mail", '"ann"', "--handler", "send")
+        worker.says("MINE info of ann")
+        worker.says("ValueError: no, password=***")
 
 
 def test_log_lines_are_text_on_a_terminal(here):
@@ -202,8 +287,9 @@ def test_log_lines_are_text_on_a_terminal(here):
         "from standfast.worker.worker import Worker\n"
         "entered = Worker.__aenter__\n"
         "async def enter(self):\n"
+        "    worker = await entered(self)\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return await entered(self)\n"
+        "    return worker\n"
         "Worker.__aenter__ = enter\n"
     )
     lines = on_terminal("worker", "ends:sf").splitlines()

@@ -61,6 +61,11 @@ def test_json_is_what_get_gives(cli, flow):
     assert (shown["id"], shown["state"], shown["steps"]["copy"]["result"]) == (flow, "stuck", "copy")
 
 
+def test_a_workflow_is_found_by_the_job_of_one_of_its_steps(cli, flow):
+    step = json.loads(cli("workflow", "show", flow, "--json").output)["steps"]["copy"]["job_id"]
+    assert json.loads(cli("workflow", "show", step, "--json").output)["id"] == flow
+
+
 def test_workflows_are_listed_and_cancelled(cli, flow):
     assert flow in cli("workflow", "list", "--state", "stuck").output
     assert cli("workflow", "list", "--state", "running").output == "no workflow is running\n"

@@ -14,8 +14,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from standfast import Standfast
-from standfast.dashboard.drawing import ago, count_text, line, mark, span
+from standfast import Effect, Job, Standfast, Uncertain
+from standfast.dashboard.drawing import ago, line, mark
 from standfast.dashboard.shared_cache import SharedCache
 from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.dashboard.statics import NAMES
@@ -24,6 +24,7 @@ from standfast.server.app import Server
 from standfast.testing import drain
 from standfast.wings.access.words import RIGHTS, Right, Role
 from standfast.wings.health.series import growth, percentiles
+from standfast.wings.records.figures import number, span
 from standfast.wings.workflows.pages import drawing
 
 HERE = "http://127.0.0.1"
@@ -169,7 +170,7 @@ async def test_a_form_that_no_page_of_ours_gave_changes_nothing(sf: Standfast, b
         address = action.path.replace("{id}", "nowhere").replace("{name:path}", "nowhere")
         for fields in ({}, {"csrf": ""}, {"csrf": stolen}):
             answer = await client.post(address, data={"reason": "x", **fields})
-            assert (answer.status_code, "page of ours" in answer.text) == (403, True), address
+            assert (answer.status_code, "page of this server" in answer.text) == (403, True), address
         assert (await browsers.anybody().post(address, data={"csrf": stolen})).status_code == 401
     assert len(await sf.tokens.list()) == 2
 
@@ -191,6 +192,24 @@ async def test_secrets_are_hidden_from_those_who_only_look(sf: Standfast, browse
     for address in (*ADDRESSES, f"/jobs/{job}", "/queues/refused"):
         assert "hunter2" not in (await looking.get(address)).text, address
     assert "hunter2" in (await working.get(f"/jobs/{job}")).text
+
+
+async def test_the_page_of_a_job_shows_where_its_last_attempt_raised(sf: Standfast, browsers: Browsers) -> None:
+    @sf.handler("returns")
+    async def returns(_job):
+        return {"error_kind": "denied", "error": "no"}
+
+    raised, returned = await letter(sf), str((await sf.enqueue("returns")).id)
+    await drain(sf)
+    for role in ("viewer", "operator"):
+        client = await browsers.of(role)
+        page = html.unescape((await client.get(f"/jobs/{raised}")).text)
+        shown = re.search(r'<details id="traceback" open>.*?<pre>(.*?)</pre>', page, re.DOTALL)
+        assert shown is not None
+        assert "in refused\n" in shown[1]
+        assert shown[1].endswith("Permanent: no: password=***")
+        page = html.unescape((await client.get(f"/jobs/{returned}")).text)
+        assert "None: the attempt raised no exception" in page
 
 
 async def test_what_a_token_does_not_reach_is_not_there(sf: Standfast, browsers: Browsers) -> None:
@@ -318,8 +337,7 @@ def test_values_are_written_for_people() -> None:
     assert [span(each) for each in (0, 0.25, 5, 65, 3600, 90061, None)][:6] == [
         "0 s", "250 ms", "5 s", "1 min 5 s", "1 h", "1 d 1 h",
     ]  # fmt: skip
-    assert count_text(10000, "due", ["due"]) == "≥ 10\N{NO-BREAK SPACE}000"
-    assert count_text(3, "due", []) == "3"
+    assert [number(each) for each in (3, 1_000_000)] == ["3", "1 000 000".replace(" ", "\N{NO-BREAK SPACE}")]
     assert line("a\nb\u202e" + "x" * 400, 6) == "a b\ufffdxx…"
     assert (mark("dead"), mark("completed"), mark("queued")) == ("bad", "good", "calm")
     assert ago(None) == "\N{EN DASH}"
@@ -372,3 +390,32 @@ def test_a_graph_places_steps_behind_those_they_wait_for() -> None:
     assert [box.x for box in drawn.boxes] == sorted({box.x for box in drawn.boxes})
     assert len(drawn.ways) == 3
     assert drawing({str(n): {**step, "after": []} for n in range(1000)}) is None
+
+
+async def test_the_page_of_a_job_shows_a_bar_and_every_look(sf: Standfast, browsers: Browsers) -> None:
+    @sf.handler("slow", replay="verify_first", effects=[Effect("ticket", lambda _job: False)])
+    async def slow(job: Job) -> None:
+        job.progress(0.4, "2 of 5 <files>")
+        raise Uncertain("no answer")
+
+    receipt = await sf.enqueue("slow", attempts=3)
+    sf.queue("slow", backoff="none")
+    await drain(sf)
+    page = (await (await browsers.of("viewer")).get(f"/jobs/{receipt.id}")).text
+    assert re.search(r'<progress max="1" value="0\.4" aria-label="Progress"></progress> <strong>40 %</strong>', page)
+    assert "2 of 5 &lt;files&gt;" in page
+    effects = page[page.index('aria-label="Effects"') :]
+    assert len(re.findall(r"absent</", effects)) == 2, "one before each repeat"
+
+
+async def test_the_page_of_a_job_that_waits_for_consent_calls_it_no_failure(sf: Standfast, browsers: Browsers) -> None:
+    @sf.handler("pay", consent=True)
+    async def pay(_job: Job) -> None:
+        """Pay."""
+
+    receipt = await sf.enqueue("pay", session="s")
+    await drain(sf)
+    page = (await (await browsers.of("admin")).get(f"/jobs/{receipt.id}")).text
+    assert "<dt>Waits for consent</dt>" in page
+    assert "<dt>Failure</dt>" not in page
+    assert html.escape("It has waited for its session's consent for", quote=True).replace("&#x27;", "&#39;") in page

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -23,6 +24,10 @@ from standfast.testing import drain
 from standfast.wings.access.words import RIGHTS, Grant, Right, Role
 from standfast.wings.jobs import many
 from standfast.wings.jobs import pages as jobs
+from standfast.wings.limits.outages import Outage
+from standfast.wings.records.figures import APART
+from standfast.wings.redrives.rules import issues_of_halts
+from standfast.wings.workflows.rules import issues as issues_of_workflows
 from tests.doors.test_dashboard import HERE, Browsers, press
 
 WANTS_A_PERSON = "version: v1\ndlq_rules:\n  - {match: {}, action: require_approval, approver_group: treasury}\n"
@@ -123,14 +128,14 @@ async def test_what_matches_is_changed_to_the_last_one(
     assert (await press(client, "/jobs/many", verb="nonsense", **asked)).status_code == 422
     caplog.set_level(logging.INFO, "standfast.server")
     first = await press(client, "/jobs/many", verb="cancel", **asked)
-    assert "Cancel at least 4 jobs?" in first.text
+    assert "Cancel the newest 4 jobs?" in first.text
     assert {job.view for job in await sf.jobs()} == {"queued"}
     first = await press(client, "/jobs/many", verb="cancel", reason="a mistake", **asked)
     assert "4 jobs cancelled" in first.text
     older = dict(re.findall(r'type="hidden" name="([\w.]+)" value="([^"]*)"', first.text.partition("<main")[2]))
     second = await client.post("/jobs/many", data=older)
     assert "3 jobs cancelled" in second.text
-    assert "Go on with the older ones" not in second.text
+    assert "Continue with older jobs" not in second.text
     assert {job.view for job in await sf.jobs()} == {"cancelled"}
     noted = [each.getMessage() for each in caplog.records if "/jobs/many" in each.getMessage()]
     assert len(noted) == len(brought)
@@ -149,7 +154,7 @@ async def test_a_form_for_many_ends_in_time_and_not_silently(
     client = await browsers.of("operator")
     stopped = await press(client, "/jobs/many", verb="cancel", reason="x", **{"filter.queue": "echo"})
     assert "2 jobs cancelled" in stopped.text
-    assert "Go on with the older ones" in stopped.text
+    assert "Continue with older jobs" in stopped.text
 
     async def away(_id: str) -> None:
         raise StoreUnavailable("away", definite=True)
@@ -166,7 +171,7 @@ async def test_who_needs_an_approval_is_led_to_it(sf: Standfast, browsers: Brows
     client = await browsers.of("operator")
     answer = await press(client, f"/dead-letters/{letter.id}/replay", reason="again")
     assert answer.headers["location"] == f"/approvals/{approval}?done=asked"
-    assert "The approval was asked for" in (await client.get(answer.headers["location"])).text
+    assert "This is the approval that was requested" in (await client.get(answer.headers["location"])).text
 
 
 async def test_an_address_that_leads_nowhere_is_a_page_for_people(browsers: Browsers) -> None:
@@ -196,16 +201,34 @@ async def test_jobs_of_our_own_queues_are_shown_to_those_who_ask(
     assert {job.queue: job.state for job in await sf.jobs()} == {"carrier.mail": "queued", "echo": "cancelled"}
 
 
-def test_a_trouble_is_told_once() -> None:
+def test_everything_that_is_wrong_with_one_queue_is_one_line() -> None:
     """An alert has the amounts of a moment ago, and is the same trouble."""
-    issues = ["a: b: 14 dead letters", "clock jumped"]
-    alerts = [{"message": "a: b: 13 dead letters"}, {"message": "c: 2 pending (backed up)"}]
+    issues = ["c: 1 due job and no worker", "a: b: 14 dead letters", "clock jumped", "c: 2 pending (backed up)"]
+    alerts = [{"message": "a: b: 13 dead letters"}, {"message": "c: 5 dead letters"}]
     found = incidents(issues, alerts, ["a: b", "c"])
-    assert [(each.queue, each.rest, each.alert) for each in found] == [
-        ("a: b", "14 dead letters", alerts[0]),
-        (None, "clock jumped", None),
-        ("c", "2 pending (backed up)", alerts[1]),
+    assert [(each.queue, [tuple(part) for part in each.says]) for each in found] == [
+        ("c", [("1 due job and no worker", None), ("2 pending (backed up)", None), ("5 dead letters", alerts[1])]),
+        ("a: b", [("14 dead letters", alerts[0])]),
+        (None, [("clock jumped", None)]),
     ]
+
+
+@pytest.mark.parametrize("amount", ["61 s", "1 min 1 s", "3 h", f"1{APART}000", "250 ms"])
+def test_an_alert_with_another_amount_is_the_same_trouble(amount: str) -> None:
+    alert = {"message": "sweeper last ran 21 s ago"}
+    [found] = incidents([f"sweeper last ran {amount} ago"], [alert], [])
+    assert found.says[0].alert is alert
+
+
+def test_what_has_a_page_of_its_own_is_linked_as_health_words_it() -> None:
+    stuck = issues_of_workflows([("wf-1", "order: 7", 1, 2)], 5)
+    halted = issues_of_halts([("rd-1", "2 of the 2 that were tried first failed again")])
+    away = str(Outage("CRM", datetime(2026, 1, 2, 11, 45, tzinfo=UTC), 360.0))
+    assert away == "CRM has not answered since 2026-01-02 11:45 UTC; next try in 6 min"
+    first, second, third = incidents([*stuck, *halted, away], [], ["order"])
+    assert first.link == ("/workflows/wf-1", "Workflow", "order: 7", "is stuck: 1 step stopped, 2 not done")
+    assert second.link == ("/redrives/rd-1", "Redrive", "rd-1", "halted: 2 of the 2 that were tried first failed again")
+    assert (third.link, third.away) == (None, "CRM")
 
 
 async def test_one_visitor_does_not_start_work_without_end() -> None:

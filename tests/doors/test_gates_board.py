@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from standfast.testing import memory
+from standfast import Transient
+from standfast.testing import drain, memory
 from standfast.wings.queues.boards import stats_board
 from standfast.wings.queues.pages import gate_words
+from tests.on_disk import frozen
+
+SINCE = "2026-01-02T11:45:00+00:00"
+BREAKER = {"key": "breaker:crm", "kind": "breaker"}
+AWAY = "crm has not answered since 2026-01-02 11:45 UTC"
 
 
 async def test_every_kind_of_gate_says_how_it_stands():
@@ -19,7 +25,7 @@ async def test_every_kind_of_gate_says_how_it_stands():
     counted["gates"] = [
         {"key": "limit:mail:a", "kind": "limit", "used": 2, "limit": 2, "opens_in": None},
         {"key": "rate:mail", "kind": "rate", "opens_in": 0.2},
-        {"key": "breaker:crm", "kind": "breaker", "state": "open", "failures": 3, "opens_in": 12.0},
+        {"key": "breaker:crm", "kind": "breaker", "state": "open", "failures": 3, "since": SINCE, "opens_in": 12.0},
         {
             "key": "gate:mail",
             "kind": "gate",
@@ -35,12 +41,17 @@ async def test_every_kind_of_gate_says_how_it_stands():
     rows = [[getattr(cell, "text", cell) for cell in row] for row in board.rows]
     assert rows == [
         ["limit:mail:a", "2 of 2 taken", ""],
-        ["rate:mail", "", "0.2 s"],
-        ["breaker:crm", "open, 3 failures", "12 s"],
-        ["gate:mail", "closed for 60 s: it says no", ""],
+        ["rate:mail", "", "200 ms"],
+        ["breaker:crm", f"{AWAY}; next try in 12 s", "12 s"],
+        ["gate:mail", "closed for 1 min: it says no", ""],
         ["probe:a:b", "closed for 5 s: HTTP 503", ""],
         ["probe:a:c", "up in one process, not in another", ""],
     ]
+
+
+@pytest.fixture
+def sf(request):
+    return frozen(request)
 
 
 @pytest.mark.parametrize(
@@ -49,12 +60,26 @@ async def test_every_kind_of_gate_says_how_it_stands():
         ({"key": "limit:mail", "kind": "limit", "used": 2, "limit": 8, "opens_in": None}, "2 of 8 taken"),
         ({"key": "rate:mail", "kind": "rate", "opens_in": 2.0}, "opens in 2 s"),
         (
-            {"key": "breaker:crm", "kind": "breaker", "state": "open", "failures": 3, "opens_in": 360.0},
-            "crm has not answered 3 times; next try in 6 min",
+            {
+                "key": "breaker:crm",
+                "kind": "breaker",
+                "state": "open",
+                "failures": 3,
+                "since": SINCE,
+                "opens_in": 360.0,
+            },
+            f"{AWAY}; next try in 6 min",
         ),
         (
-            {"key": "breaker:crm", "kind": "breaker", "state": "probing", "failures": 1, "opens_in": None},
-            "crm has not answered; it is being tried",
+            {
+                "key": "breaker:crm",
+                "kind": "breaker",
+                "state": "probing",
+                "failures": 1,
+                "since": SINCE,
+                "opens_in": 20.0,
+            },
+            f"{AWAY}; it is being tried now",
         ),
         (
             {"key": "breaker:crm", "kind": "breaker", "state": "recovering", "failures": 0, "opens_in": None},
@@ -67,3 +92,30 @@ async def test_every_kind_of_gate_says_how_it_stands():
 )
 def test_the_page_of_a_queue_says_how_each_gate_stands(gate, words):
     assert gate_words(gate) == words
+
+
+@pytest.mark.parametrize("sf", ["memory", "postgres"], indirect=True)
+async def test_what_has_not_answered_is_tried_at_once_when_a_person_asks(sf):
+    async with sf:
+        away = True
+
+        @sf.handler("sync")
+        async def sync(_job):
+            if away:
+                raise Transient("no route")
+
+        sf.queue("sync", breaker={"dependency": "CRM", "failures": 1, "open_for": 600})
+        job = await sf.enqueue("sync")
+        await drain(sf)
+        assert await sf.queues.try_now("nothing of the kind") is False
+        [issue] = [each for each in (await sf.health())["issues"] if each.startswith("CRM")]
+        assert issue.endswith("next try in 10 min"), issue
+        away = False
+        sf.clock.advance(60)
+        await drain(sf)
+        assert (await sf.status(job.id)).view == "parked", "it is not tried before its time"
+        assert await sf.queues.try_now("CRM") is True
+        await drain(sf)
+        assert (await sf.status(job.id)).state == "completed"
+        assert not [each for each in (await sf.health())["issues"] if "CRM" in each]
+        assert await sf.queues.try_now("CRM") is False

@@ -97,7 +97,7 @@ async def test_what_workers_timed_outlives_them(sf):
         await store_of(sf).write(upkeep.prune, PruneRequest())
         found = await scraped(sf)
         assert found["standfast_queue_wait_seconds_count"][labels(queue="echo")] == number
-    timings, _ = await store_of(sf).read(timings_script.measured())
+    timings = await store_of(sf).read(timings_script.read())
     assert sum(timings["echo"].runs) == 3
 
 

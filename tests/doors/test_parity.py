@@ -11,6 +11,7 @@ import click
 import pytest
 from starlette.routing import Route as Path
 
+import standfast
 from standfast import Standfast
 from standfast.cli.main import main
 from standfast.dashboard.sitemap import ACTIONS, PAGES
@@ -18,14 +19,27 @@ from standfast.doors.verbs import OF_THE_SHELL, VERBS, offers
 from standfast.mcp.agent_server import TOOLS
 from standfast.server.api_routes import ROUTES
 from standfast.server.app import API, Server
-from standfast.wings.ingest.routes import PATH as INGEST
+from standfast.server.openapi import document
+from standfast.spine.registry import Handler
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.redrives.verbs import Redrive
+from standfast.wings.relay.outbox import Outbox
 from standfast.wings.workflows.verbs import Workflow
+from standfast.worker.worker import Worker
 from tests.doors.doors_page import page
 
 TABLE = "src/standfast/doors/verbs.py"
-RETURNED = {"redrive": Redrive, "workflow": Workflow}
-"""What verbs return that has verbs of its own."""
+PACKAGE = FilePath(standfast.__file__).parent
+EXPRESSION = "\0"
+RETURNED = {
+    "redrive": Redrive,
+    "workflow": Workflow,
+    "handler": Handler,
+    "outbox": Outbox,
+    "worker": Worker,
+    "job": Job,
+}
+"""What verbs return, or handlers are given, that has verbs of its own."""
 OUTSIDE = frozenset({"GET /metrics", "GET /readyz"})
 """Verbs whose addresses do not stand under the API's."""
 OF_THE_SERVER = frozenset(
@@ -40,6 +54,15 @@ OF_THE_SERVER = frozenset(
 def named(door: str) -> set[str]:
     """Give what the table names at one door."""
     return {each for verb in VERBS for each in offers(getattr(verb, door))}
+
+
+def check_same(named_there: set[str], offered: set[str], what: str) -> None:
+    """Compare what the table names with what a door has, and say what to write where they differ."""
+    missing, gone = sorted(offered - named_there), sorted(named_there - offered)
+    assert not missing, (
+        f"{missing}: {TABLE} names no verb for these {what}: add a row, or add them to the row of their verb"
+    )
+    assert not gone, f"{gone}: {TABLE} names {what} that are not there: build them, or say in their row why not"
 
 
 def verbs_of(kind: type) -> set[str]:
@@ -84,33 +107,33 @@ def test_each_verb_stands_once_in_the_table():
 
 
 def test_every_verb_of_the_application_is_in_the_table():
-    there, known = {verb.name for verb in VERBS}, set(verbs_of_the_application())
-    assert known - there == set(), f"say in {TABLE} which doors offer these, or why none does"
-    assert there - known == set(), f"{TABLE} names verbs that are gone"
+    check_same({verb.name for verb in VERBS}, set(verbs_of_the_application()), "Python verbs")
 
 
 def test_every_route_is_named_by_a_verb_and_every_one_named_is_there():
     routes = {each if each in OUTSIDE else each.replace(" /", f" {API}/", 1) for each in named("route")}
-    assert {*map(typed, routes), *map(typed, named("page")), *OF_THE_SERVER} == served()
+    check_same({*map(typed, routes), *map(typed, named("page")), *OF_THE_SERVER}, served(), "addresses of the server")
 
 
 def test_every_route_of_the_document_is_named_by_a_verb():
-    assert {f"{route.method} {route.path}" for route in ROUTES} | OUTSIDE | {f"POST {INGEST}"} == named("route")
+    drawn = document(ROUTES)["paths"]
+    paths = {f"{method.upper()} {path.removeprefix(API)}" for path, methods in drawn.items() for method in methods}
+    check_same(named("route") - OUTSIDE, paths, "routes of the API's document")
 
 
 def test_every_command_is_named_by_a_verb_and_every_one_named_is_there():
     known = dict(commands(main))
     options = {f"{name} {flag}" for name, each in known.items() for param in each.params for flag in param.opts}
-    assert {name for name in named("command") if " --" in name} <= options
+    check_same({name for name in named("command") if " --" in name} | options, options, "options of commands")
     without = {name.partition(" --")[0] for name in named("command")}
-    assert without | set(OF_THE_SHELL) == set(known)
+    check_same(without | set(OF_THE_SHELL), set(known), "commands")
     assert without & set(OF_THE_SHELL) == set()
 
 
 def test_every_page_and_form_is_named_by_a_verb_and_every_one_named_is_there():
     pages = {f"GET {typed(each.path)}" for each in PAGES}
     forms = {f"POST {typed(each.path)}" for each in ACTIONS} | {"POST /jobs/many"}
-    assert pages | forms == named("page")
+    check_same(named("page"), pages | forms, "pages and forms of the dashboard")
 
 
 def test_every_form_does_what_the_route_of_its_verb_does():
@@ -122,7 +145,33 @@ def test_every_form_does_what_the_route_of_its_verb_does():
 
 
 def test_every_tool_is_named_by_a_verb_and_every_one_named_is_there():
-    assert {tool.call.__name__ for tool in TOOLS} == named("tool")
+    check_same(named("tool"), {tool.call.__name__ for tool in TOOLS}, "MCP tools")
+
+
+def test_a_verb_without_a_row_and_a_row_without_a_verb_are_named():
+    """The check itself tells the truth."""
+    with pytest.raises(AssertionError, match="names no verb for these commands: add a row"):
+        check_same({"status"}, {"status", "fly"}, "commands")
+    with pytest.raises(AssertionError, match="names commands that are not there"):
+        check_same({"status", "fly"}, {"status"}, "commands")
+
+
+def test_every_form_in_a_template_leads_to_a_page_or_an_action():
+    """What is written into the templates, and not only what the site serves."""
+    known = {address.partition(" ")[2] for address in {*named("page"), *OF_THE_SERVER}}
+    written = {found for file in PACKAGE.rglob("*.html") for found in forms_of(file.read_text())}
+    assert len(written) > 15
+    lost = [each for each in sorted(written) if not any(re.fullmatch(each, path) for path in known)]
+    assert lost == [], f"these forms lead nowhere that {TABLE} names"
+
+
+def forms_of(template: str) -> Iterator[str]:
+    """Give where the forms of a template lead, as patterns: an expression stands for a part of a path."""
+    plain = re.sub(r"\{\{.*?\}\}", EXPRESSION, template)
+    for found in re.findall(r'action="([^"]*)"', plain):
+        parts = found.removeprefix(EXPRESSION).partition("?")[0].split(EXPRESSION)
+        if any(parts):  # else the whole address is an expression
+            yield "[^/]+".join(map(re.escape, parts))
 
 
 @pytest.mark.parametrize("door", ["route", "command", "page", "tool"])

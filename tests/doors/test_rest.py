@@ -228,3 +228,16 @@ async def test_a_failed_call_that_is_handed_over_twice_under_one_key_is_one_job(
     assert len([job for job in await sf.jobs() if job.idempotency_key == "call-1"]) == 1
     other = await producer.post("/hand-over", json={**call, "params": {"n": 2}}, headers={"Idempotency-Key": "call-1"})
     assert hint(other, 422).startswith("Use a new key")
+
+
+async def test_a_job_for_a_handler_that_no_process_published_is_refused_with_the_nearest(sf, clients):
+    @sf.handler("greetings", name="greet")
+    def greet(_job):
+        return None
+
+    admin = await clients.of("admin")
+    refused = await admin.post("/jobs", json={"queue": "greetings", "handler": "gret"})
+    hint(refused, 404)
+    assert refused.json()["nearest"] == ["greet"]
+    assert (await admin.post("/jobs", json={"queue": "greetings", "handler": "greet"})).status_code == 201
+    assert [job.handler for job in await sf.jobs(queue="greetings")] == ["greet"]

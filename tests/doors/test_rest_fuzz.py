@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -65,9 +66,9 @@ class Asked:
         """Ask what a case asks, of things that are there too, as everybody."""
         named = [case.path_parameters or {}]
         if "id" in named[0]:
-            named.append({"id": next(self._known)})
+            named.append({**named[0], "id": next(self._known)})
         if "name" in named[0]:
-            named.append({"name": next(self._names)})
+            named.append({**named[0], "name": next(self._names)})
         for parts in named:
             case.path_parameters = parts
             said = case.as_transport_kwargs(base_url=HERE)
@@ -127,6 +128,10 @@ def fuzz(judge: Ask, examples: int, *, each_way: bool) -> None:
     """Make requests up for everything the document names; both fitting and misfit, or in turn one or the other."""
     import schemathesis  # noqa: PLC0415 - slow to import, and every process of a run collects every file
     from schemathesis import GenerationMode  # noqa: PLC0415 - likewise
+
+    @schemathesis.serializer("application/x-ndjson")
+    def _one_line(_context: Any, value: Any) -> bytes:
+        return json.dumps(value).encode()
 
     schema = schemathesis.openapi.from_dict(document(ROUTES))
     quietly = settings(

@@ -46,9 +46,11 @@ mount(app, Standfast({url!r}))
 class Serving:
     """`standfast serve` under way; leaving the block kills it if it still runs."""
 
-    def __init__(self, url: Path, *arguments: str, **environment: str) -> None:
+    cwd: Path | None = None
+
+    def __init__(self, url: Path | str, *arguments: str, **environment: str) -> None:
         command = [*COMMAND, "serve", "--port", "0", "--url", str(url), *arguments]
-        self.process = Warm(command, stderr=-1, text=True, env=surroundings(environment))
+        self.process = Warm(command, stderr=-1, text=True, cwd=self.cwd, env=surroundings(environment))
 
     def address(self) -> str:
         """Wait until it says where it is."""

@@ -30,6 +30,15 @@ def test_a_parked_job_names_what_it_waits_for():
     assert "waits for" not in facts(sheet(job(State.QUEUED), NOW)[0])
 
 
+def test_lists_of_jobs_and_letters_name_handlers_that_are_not_called_like_their_queue():
+    mail, task = job(State.DEAD, queue="mail", handler="mail"), job(State.DEAD, queue="celery", handler="shop.charge")
+    for letters in (False, True):
+        shown = listing([mail, task], NOW, letters=letters)
+        assert shown.columns[:4] == ("id", "queue", "handler", "state")
+        assert [row[1:3] for row in shown.rows] == [("mail", ""), ("celery", "shop.charge")]
+    assert "handler" not in listing([mail], NOW).columns
+
+
 def test_a_long_note_is_cut_without_a_word():
     failure = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="denied", message="x" * 200)
     said = note(failure=failure)
@@ -37,7 +46,7 @@ def test_a_long_note_is_cut_without_a_word():
 
 
 def test_a_receipt_that_came_late_says_so():
-    effect = {"name": "ticket", "verdict": "verified", "receipt": 7}
+    effect = {"name": "ticket", "verdict": "verified", "receipt": 7, "at": NOW, "attempt": 2}
     *_, table = sheet(job(State.COMPLETED, effects=[{**effect, "late": True}, effect]), NOW)
     assert [row[1] for row in table.rows] == ["verified, late", "verified"]
 

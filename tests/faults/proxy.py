@@ -32,6 +32,7 @@ class Link:
         self.silent_to_server = False
         self.silent_to_client = False
         self.cut_at_answer = False
+        self.last_words = b""
         for target in (self._up, self._down):
             threading.Thread(target=target, daemon=True).start()
 
@@ -47,6 +48,7 @@ class Link:
         with suppress(OSError):
             while data := self._server.recv(SIZE):
                 if self.cut_at_answer:
+                    self._client.sendall(self.last_words)
                     break
                 if not self.silent_to_client:
                     self._client.sendall(data)
@@ -80,6 +82,7 @@ class Proxy:
         self._wanted: bytes | None = None
         self._after = ""
         self._skip = 0
+        self._last_words = b""
         self.met = 0
         """How often what was looked for came by."""
 
@@ -121,7 +124,7 @@ class Proxy:
             link.fall_silent()
             return False
         if self._after == "cut":
-            link.cut_at_answer = True
+            link.cut_at_answer, link.last_words = True, self._last_words
         else:
             link.silent_to_client = True
         return True
@@ -142,9 +145,13 @@ class Proxy:
         """Serve new connections."""
         self._silent = False
 
-    def swallow_answer(self, wanted: bytes, *, skip: int = 0, cut: bool = True) -> None:
-        """Pass the n-th of these on, but not its answer: cut the client off, or leave it waiting."""
+    def swallow_answer(self, wanted: bytes, *, skip: int = 0, cut: bool = True, last_words: bytes = b"") -> None:
+        """Pass the n-th of these on, but not its answer: cut the client off, or leave it waiting.
+
+        A pooler has `last_words` of its own for a client that it cuts off.
+        """
         self._after = "cut" if cut else "deafen"
+        self._last_words = last_words
         self.met, self._skip, self._wanted = 0, skip, wanted
 
     def swallow(self, wanted: bytes, *, skip: int = 0) -> None:

@@ -18,7 +18,7 @@ from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
-from standfast.lifecycle import Move, State, Transition
+from standfast.lifecycle import Move, State, Transition, asked_by
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
@@ -76,9 +76,9 @@ def die_before_statement(n: int) -> None:
         count()
         return execute(*args)
 
-    def finished(self: Connection) -> None:
+    def finished(self: Connection, *args: Any) -> None:
         count()
-        finish(self)
+        finish(self, *args)
 
     driver._execute, Connection.finish = counted, finished  # type: ignore[assignment, method-assign]  # noqa: SLF001 - likewise
 
@@ -207,7 +207,9 @@ def _return(store: Engine[Any], told: Path) -> None:
     """Replay one letter, and be refused the other."""
     [one, other] = [record.row for n in range(2) if (record := store.read(reads.job(f"post-{n}")).result())]
     decision = Decision(kind="auto_replay", rule="replay_rules#1", snapshot=GOVERNED.snapshot, outcome="replayed")
-    move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", carries=(decision,))
+    move = Transition(
+        one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, carries=(*asked_by("policy"), decision)
+    )
     store.call(scripts.apply, [move], seconds=None).result()
     report(told, replayed=one.id)
     denial = Decision(kind="deny", job=other.id, queue=other.queue, outcome="denied")

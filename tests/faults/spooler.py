@@ -17,7 +17,7 @@ from standfast import Standfast
 from standfast.store import store as store_module
 from standfast.store.postgres.postgres_engine import PostgresEngine
 from standfast.store.spool import Spool
-from standfast.wings.relay import forwarder
+from standfast.wings.relay import relay
 
 THREAD = 5
 """Every so many-th job is of a thread, and every one after it has a key."""
@@ -27,7 +27,7 @@ Step = tuple[type | ModuleType, str, bool]
 STEPS: dict[str, Step] = {
     "before the spool has it": (Spool, "put", False),
     "before the caller is told": (Spool, "put", True),
-    "before it is brought": (forwarder, "hand_over", False),
+    "before it is brought": (relay, "hand_over", False),
     "before the commit": (PostgresEngine, "_commit", False),
     "before the commit is answered": (PostgresEngine, "_commit", True),
     "before it is forgotten": (Spool, "delete", False),
@@ -54,7 +54,7 @@ def deadly(place: Any, name: str, *, after: bool) -> None:
 
 def options(number: int, name: str) -> dict[str, Any]:
     if number % THREAD == 0:
-        return {"thread_key": name}
+        return {"thread_key": name, "coalesce": "latest"}
     return {"idempotency_key": f"{name}-{number}"} if number % THREAD == 1 else {}
 
 

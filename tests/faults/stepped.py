@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Any
 
-from standfast.store.requests import Request
+from standfast.store.requests import Request, ThreadAnswer
 from standfast.store.scripts import Write
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 
@@ -39,7 +38,7 @@ class SteppedEngine(SqliteEngine):
 
 def _handed_in(script: Write[Any, Any], items: Sequence[Any]) -> Request[Any]:
     request: Request[Any] = Request(script, items, _leave)
-    request.future = Future()
+    request.future = ThreadAnswer()
     return request
 
 
@@ -48,4 +47,4 @@ def _leave(_request: Request[Any]) -> None:
 
 
 def _told(future: Any) -> Any:
-    return future.result() if future.done() else None
+    return future.result(0) if future.done() else None

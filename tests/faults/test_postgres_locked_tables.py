@@ -67,7 +67,7 @@ async def test_a_call_that_is_stored_is_not_denied_when_nobody_can_look_at_it(po
             [job] = await seen(lambda: other.jobs(queue="mail", view="queued"))
             with (
                 locked(postgres_url, "job"),
-                pytest.raises(StoreUnavailable, match=f"it is stored as job {job.id}") as refused,
+                pytest.raises(StoreUnavailable, match=f"the call is stored as job {job.id}") as refused,
             ):
                 await waiting
     assert not refused.value.definite

@@ -24,7 +24,8 @@ FLAWS = {
         (SELECT count(*) FROM message AS m WHERE m.job = b.id) <> (
           SELECT count(*) FROM history AS h
           WHERE h.n = b.n AND h.entry->>'reason_code' IN ('request_rejected', 'consent_required'))
-        + CASE WHEN j.state = 'completed' AND EXISTS (SELECT 1 FROM ending AS e WHERE e.n = b.n AND e.replays > 0)
+        + CASE WHEN j.state = 'completed' AND (EXISTS (SELECT 1 FROM ending AS e WHERE e.n = b.n AND e.replays > 0)
+          OR EXISTS (SELECT 1 FROM history AS h WHERE h.n = b.n AND h.entry->>'reason_code' = 'consent_required'))
           THEN 1 ELSE 0 END""",
     "a message that is not told": """
         SELECT 1 WHERE (SELECT count(*) FROM message) <> coalesce((

@@ -17,7 +17,7 @@ from standfast.job import NewJob
 from standfast.spine import intake
 from standfast.store import store as store_module
 from standfast.store.spool import Spool
-from standfast.wings.relay import forwarder
+from standfast.wings.relay import forwarder, relay
 from tests.between import between
 from tests.postgres import PostgresServer, connect
 from tests.waiting import job_of, reached, seen
@@ -139,13 +139,13 @@ async def test_nothing_overtakes_while_something_waits_though_the_server_is_ther
 
     brought = asyncio.Event()
     loop = asyncio.get_running_loop()
-    real = forwarder.hand_over
+    real = relay.hand_over
 
-    def slowly(store: Any, entries: Any) -> None:
+    async def slowly(store: Any, script: Any, entries: Any) -> list[bool]:
         asyncio.run_coroutine_threadsafe(brought.wait(), loop).result(10)
-        real(store, entries)
+        return await real(store, script, entries)
 
-    monkeypatch.setattr(forwarder, "hand_over", slowly)
+    monkeypatch.setattr(relay, "hand_over", slowly)
     with monkeypatch.context() as lost:
         between(store_module.Store, intake.enqueue, unknown, lost.setattr)
         assert (await sf.enqueue("mail", 1)).outcome == "spooled"
@@ -233,10 +233,10 @@ async def test_a_spooled_job_is_seen_and_waited_for_in_both_places(away, own_ser
 
 async def test_a_duplicate_and_a_folded_job_answer_with_their_owners_and_a_conflict_is_a_letter(sf, own_server):
     owner = await sf.enqueue("mail", 1, idempotency_key="k")
-    carrier = await sf.enqueue("mail", 1, thread_key="t")
+    carrier = await sf.enqueue("mail", 1, thread_key="t", coalesce="latest")
     own_server.stop("fast")
     same = await sf.enqueue("mail", 1, idempotency_key="k")
-    folded = await sf.enqueue("mail", 2, thread_key="t")
+    folded = await sf.enqueue("mail", 2, thread_key="t", coalesce="latest")
     other = await sf.enqueue("mail", 2, idempotency_key="k")
     own_server.start()
     await emptied(sf)
@@ -252,12 +252,12 @@ async def test_a_duplicate_and_a_folded_job_answer_with_their_owners_and_a_confl
 
 @pytest.mark.long
 async def test_what_waits_shows_in_stats_and_health_and_to_the_doctor(sf, own_server, monkeypatch):
-    def refuse(_store: object, _entries: object) -> None:
+    async def refuse(_store: object, _script: object, _entries: object) -> None:
         raise StoreUnavailable("not today", definite=True)
 
     await sf.open()
     assert (await sf.stats())["spool"]["depth"] == 0
-    monkeypatch.setattr(forwarder, "hand_over", refuse)
+    monkeypatch.setattr(relay, "hand_over", refuse)
     own_server.stop("fast")
     receipt = await sf.enqueue("mail")
     found = {check["name"]: check for check in (await sf.doctor())["checks"]}

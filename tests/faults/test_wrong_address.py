@@ -232,7 +232,7 @@ async def test_a_name_that_is_not_found_any_more_is_an_outage_on_a_host_that_rea
     assert running
     url = in_schema(f"postgresql://app:{PASSWORD}@database.invalid/postgres", fresh_schema())
     mistaken = opened(url)
-    with pytest.raises(ConfigurationError, match="this host never reached it"):
+    with pytest.raises(ConfigurationError, match="this host has never reached it"):
         await mistaken.enqueue("mail", 0)
     await mistaken.close()  # it looks again by itself, and applications of one process share a connection
     names.add("database.invalid")

@@ -349,6 +349,6 @@ async def test_a_connection_that_one_queue_may_use_is_not_anothers(app, spot, re
 
 async def test_the_rules_in_force_when_it_runs_decide(app, spot):
     receipt = await app.enqueue_http("feedback", "GET", spot.url())
-    app.queue("feedback")
+    app.queue("feedback", destinations=())
     job = await tried(app, receipt)
     assert (failure_of(job).reason_code, spot.requests) == ("denied", [])

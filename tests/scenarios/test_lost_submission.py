@@ -10,6 +10,7 @@ async def test_a_submission_whose_server_dies_is_told_to_its_session_and_made_ag
     """One attempt is one: its loss is a letter and a message; asked for again, the next server makes the call."""
     payload = {"name": "llm", "do": "kill"}
     with children(url, log, rules={"mail": {"lease": 1}}):
+        await seen(lambda: disk.queues.published("mail"))
         reply = await disk.submit("mail", payload, session="planner", lease=1)
         assert reply["status"] in ("queued", "running")  # the server may be at it already
         assert reply["queue_reason"] == "deferred_submit"

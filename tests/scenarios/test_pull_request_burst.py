@@ -30,9 +30,9 @@ async def test_a_burst_while_the_pull_request_is_being_looked_at_is_one_more_loo
         looked.append(job.payload)
         if len(looked) == 1:
             for number in range(2, 30):
-                await app.enqueue("review", number, thread_key="pr-7")
+                await app.enqueue("review", number, thread_key="pr-7", coalesce="latest")
 
-    receipt = await app.enqueue("review", 1, thread_key="pr-7")
+    receipt = await app.enqueue("review", 1, thread_key="pr-7", coalesce="latest")
     assert await drain(app) == {"review": 2}
     assert looked == [1, 29]
     [later, first] = await app.jobs(queue="review")

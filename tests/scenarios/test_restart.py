@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from standfast import Standfast, Transient, fixed
+from standfast import QueueOptions, Standfast, Transient, fixed
 from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.testing import FrozenClock, drain
 from standfast.worker import upkeep
@@ -81,7 +81,7 @@ async def test_ages_attempts_and_due_times_are_kept(url, log: Log):
 async def test_first_seen_and_last_entered_are_both_kept_over_a_reboot(url):
     """Time since boot begins anew; queue time goes on, so ages, max_age and delays do too."""
     clock = FrozenClock()
-    rules = {"backoff": fixed(600), "max_age": "1h"}
+    rules: QueueOptions = {"backoff": fixed(600), "max_age": "1h"}
 
     async def fails(_job: Any) -> None:
         raise Transient("down")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from typing import Any
 
 from standfast import Standfast
@@ -10,7 +12,9 @@ from tests.worker.inside import live_workers
 from tests.worker.processes import Log, children
 
 OLD: dict[str, Any] = {"mail": {"attempts": 3, "wait": 0.01}}
-CONFLICT = "mail: two live processes declare different rules"
+PROCESS = rf"pid \d+ on {re.escape(socket.gethostname())} has"
+SET = "; start both from the same code, or set it in standfast.toml"
+DEPLOY = "; start both from the same code"
 OVERRULED = "mail: a live worker declares other rules than those in force; run one version everywhere"
 
 
@@ -19,13 +23,20 @@ async def issues(sf: Standfast) -> list[str]:
     return [issue for issue in found if "declare" in issue]
 
 
+def conflict(name: str, one: str, other: str, advice: str) -> re.Pattern[str]:
+    """Give what health says of two processes that declare a rule differently."""
+    sides = f"{PROCESS} {one}, {PROCESS} {other}"
+    return re.compile(f"{name}: two live processes declare different rules: {sides}{re.escape(advice)}")
+
+
 async def test_different_rules_of_two_live_processes_are_a_health_issue(disk, url, log: Log):
     disk.queue("mail", attempts=7)
     with children(url, log, rules=OLD):
         await seen(lambda: live_workers(disk, at_least=1))
         assert await issues(disk) == [OVERRULED], "a process without a worker declares too"
         async with disk.worker():
-            assert await issues(disk) == [CONFLICT]
+            [issue] = await issues(disk)
+            assert conflict("mail", "attempts=3, backoff=.*", "attempts=7, backoff=.*", SET).fullmatch(issue)
         assert await issues(disk) == [OVERRULED], "the new version is gone, and its rules are still in force"
 
 
@@ -51,7 +62,8 @@ async def test_a_different_replay_mode_is_one_too(disk, url, log: Log):
     with children(url, log):
         await seen(lambda: live_workers(disk, at_least=1))
         async with disk.worker():
-            assert await issues(disk) == ["mail/mail: two live processes declare different rules"]
+            [issue] = await issues(disk)
+            assert conflict("mail/mail", "replay=replay", "replay=manual", DEPLOY).fullmatch(issue)
 
 
 async def test_what_follows_when_it_landed_is_one_too(disk, url, log: Log):
@@ -64,7 +76,8 @@ async def test_what_follows_when_it_landed_is_one_too(disk, url, log: Log):
     with children(url, log):
         await seen(lambda: live_workers(disk, at_least=1))
         async with disk.worker():
-            assert await issues(disk) == ["mail/mail: two live processes declare different rules"]
+            [issue] = await issues(disk)
+            assert conflict("mail/mail", "when_landed=null", "when_landed=complete", DEPLOY).fullmatch(issue)
 
 
 async def test_equal_declarations_are_no_issue(url, log: Log):
@@ -95,4 +108,5 @@ async def test_a_file_without_the_code_is_compared_only_in_the_rules_it_names(di
             assert await issues(disk) == []
         (tmp_path / "standfast.toml").write_text("[queues.mail]\nattempts = 9\n")
         async with Standfast(url) as other, other.worker():
-            assert await issues(disk) == [CONFLICT]
+            [issue] = await issues(disk)
+            assert conflict("mail", "attempts=7", "attempts=9", SET).fullmatch(issue)

@@ -14,35 +14,40 @@ RULES = Path(__file__).parents[2] / "src/standfast/rules.py"
 
 HEAD = """# Settings
 
-What is passed (`Standfast(url)`, `--url`) wins over the environment, which wins over `standfast.toml`, which wins over
-the default. A queue's rules are the other way round: `[queues.NAME]` wins over `sf.queue("NAME", …)`, rule by rule,
-because the file is the operator's and the code's rules are the program's defaults; what is overruled is logged once.
-Below both stands the queue's ready-made profile, if its name has one, then the default. `standfast config` prints every
-value of the file and the environment here and its source: `argument`, `environment`, `file`, `profile` or `default`;
-`standfast queue list --json` prints the rules in force.
+Arguments (`Standfast(url)`, `--url`) override the environment, which overrides `standfast.toml`, which overrides the
+defaults. For the rules of a queue it is the other way round: `[queues.NAME]` overrides `sf.queue("NAME", …)`, rule by
+rule, because the file belongs to the operator and the code has only the program's defaults. What is overridden is
+logged once. Below both comes the queue's ready-made profile, if its name has one, then the default. `standfast config`
+prints every value of the file and the environment with its source: `argument`, `environment`, `file`, `profile` or
+`default`. `standfast queue list --json` prints the rules in force.
 
-Rules live in the store, and every process goes by them. They are published by what works or serves: an application that
-enqueues, `standfast worker`, `standfast serve`, `standfast mcp`, and `standfast run` and `submit` with `APP:SF`. Every
-other command publishes nothing, whatever file lies in its directory. A process that has the code of a queue (`sf.queue`
-or a handler) publishes its code, with the file over it; a rule that is gone from the file is the code's again. One
-without the code publishes only the rules that its file names, and leaves every other rule as it was. What one file
-names stays over the code of processes that read another file. Two live processes that disagree are a health issue.
+Rules live in the store, and every process uses them. Processes that work or serve publish them: an application that
+enqueues, `standfast worker`, `standfast serve`, `standfast mcp`, and `standfast run` and `submit` with `APP:SF`. All
+other commands publish nothing, whatever file lies in their directory. A process that has the code of a queue
+(`sf.queue` or a handler) publishes that code with its file on top; a rule that is removed from the file falls back to
+the code. A process without the code publishes only the rules that its file names, and leaves all others as they were.
+What one file names also overrides the code of processes that read another file. Two live processes that disagree are an
+issue in `health`.
 
 | variable | meaning | default |
 |---|---|---|
 | `STANDFAST_URL` | the store: `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` | `standfast.db` |
 | `STANDFAST_CONFIG` | the settings file | `standfast.toml`, if it exists |
-| `STANDFAST_SPOOL` | what takes jobs while PostgreSQL is away; or `off` | a file in `$XDG_STATE_HOME/standfast` |
-| `STANDFAST_POLICY` | the [policy](policy.md): what becomes of dead letters | `standfast-policy.yaml`, if it exists |
+| `STANDFAST_SPOOL` | the file for jobs while PostgreSQL is away; or `off` | a file in `$XDG_STATE_HOME/standfast` |
+| `STANDFAST_POLICY` | the [policy](policy.md): rules for dead letters | `standfast-policy.yaml`, if it exists |
 | `STANDFAST_LOG` | `text` or `json` | `text` on a terminal, else `json` |
-| `STANDFAST_OTEL` | `1` has every enqueue and attempt [traced](tracing.md) with OpenTelemetry | `0` |
+| `STANDFAST_LOG_LEVEL` | `debug`, `info`, `warning` or `error`, for [your own lines](failures.md#logs) too | `info` |
+| `STANDFAST_OTEL` | `1` [traces](tracing.md) every enqueue and attempt with OpenTelemetry | `0` |
 
 `[store]` of the file takes `url`, `spool` (a file's name, or `false`: then a call that finds PostgreSQL away gets
 `StoreUnavailable`, or its `otherwise=` is called), `strict_queues` (refuse an undeclared queue; default `false`),
 `audit_file` (where the heads of the audit chain of a store on PostgreSQL are noted; a database file has its own beside
 it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day), `keep_inbox` (how long
 a [message](sessions.md) is kept that was read; default seven days), `consent_lifetime` (how long a consent lives at
-most; default 30 days) and `otel` (the same as `STANDFAST_OTEL`). `[server]` takes `hosts`: the names the
+most; default 30 days), `replay` (what follows an [unknown outcome](effects.md) of a handler that has no `replay=` of
+its own: `"replay"`, the default, repeats it; `"manual"` leaves it to a person; `"verify_first"` looks at its effects,
+and refuses at its registration a handler that declares none) and `otel` (the same as `STANDFAST_OTEL`).
+`[server]` takes `hosts`: the names the
 [server](rest.md) answers to, beside the loopback's, and `readers`: how many [live views](notices.md) it serves at once
 (default 500); `connections` (1000) and `connections_per_address` (250), its [limits](rest.md#limits);
 `session_idle` (`"1h"`) and `session_lifetime` (`"12h"`), after which a
@@ -50,6 +55,7 @@ most; default 30 days) and `otel` (the same as `STANDFAST_OTEL`). `[server]` tak
 `metrics = "loopback"` opens [`/metrics`](alerts.md#metrics) to the server's own host without a token.
 `viewer_payloads = false` leaves payloads, results and receipts out of everything that viewers are shown (default
 `true`: they see them [without secrets](rest.md#what-is-hidden)).
+`elicitation = false` has no MCP client [ask its user](sessions.md#who-answers) for consent (default `true`).
 `[notify]` says [where alerts go](sessions.md#alerts), with `pain` where [pain signals](alerts.md#pain-signals) go, and
 who [subscribes to notices](notices.md#webhooks). `[groups]` names the groups of each person, such as
 `bea = ["platform-governance"]`: who may approve what. `[redact] keys = ["iban"]` names further keys whose values are
@@ -60,11 +66,11 @@ a program that does a queue's work ([commands](commands.md)), `[ingest.NAME]` a 
 
 ## Queues
 
-`sf.queue("name", …)` in code, or `[queues.name]` in the file. Durations are seconds, or text such as `"90s"`, `"15m"`,
-`"2h"`, `"7d"`.
+`sf.queue("name", …)` in code, or `[queues.name]` in the file. A second `sf.queue("name", …)` changes only the rules
+that it names. Durations are seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"7d"`.
 
-Eleven names have other defaults, made for what they are called after (`standfast/profiles.py` has the numbers and the
-reasons); call a queue something else if you want the plain ones: PROFILED.
+Eleven names have a profile, that is, other defaults that suit their purpose (`standfast queue list --profiles` prints
+the numbers, `standfast/profiles.py` has the reasons). Use another name if you want the plain defaults: PROFILED.
 
 | setting | default | meaning |
 |---|---|---|

@@ -38,6 +38,8 @@ INTENDED = {
     "held_by_worker": "job_running",
     "lapsed_numbers": "job_running",
     "overdue_jobs": "job_running",
+    "running_of_workers": "job_running",
+    "longest_running": "job_running",
     "expired_jobs": "job_expiring",
     "prunable_numbers": "job_ended",
     "delete_keys": "idempotency_until",
@@ -45,6 +47,7 @@ INTENDED = {
     "walk_jobs": "job_pkey",
     "walk_session": "body_session",
     "walk_stopped": "job_letter",
+    "walk_history": "history_pkey",
     "walk_running": "job_running",
     "matching_jobs": "job_pkey",
     "list_jobs": "job_pkey",
@@ -65,8 +68,8 @@ INTENDED = {
     "state_of": "body_id_key",
     "count_due": "job_ready",
     "waiting_lanes": "job_ready",
-    "count_due_of": "job_ready",
-    "count_letters_of": "job_ended",
+    "job_counts": "job_due",
+    "recent_letters": "job_ended",
     "silent_jobs": "job_ready",
     "deferred_jobs": "job_parked",
     "nth_letter": "job_letter",
@@ -79,6 +82,7 @@ INTENDED = {
 SCANS = {
     "contents": "every row, once for a backup",
     "restored_jobs": "every job, once for a restore",
+    "walked_counts": "every job, once for `doctor`",
 }
 """The statements that may walk through a growing table, and why that is not much."""
 

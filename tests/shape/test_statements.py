@@ -149,3 +149,57 @@ def test_a_new_field_without_an_expression_fails_at_load(dialect, monkeypatch):
 def test_every_list_of_columns_is_used():
     text = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("statements.sql")]
     assert {label for label in collect(*text).columns if f":columns({label})" not in "".join(text)} == set()
+
+
+# --- parts
+
+
+def test_a_part_stands_in_every_statement_that_names_it_as_each_dialect_has_it():
+    shared = "-- part: p\ninstr(id, :text) > 0\n\n-- part: p (postgres)\nstrpos(id, :text) > 0\n\n"
+    text = f"{shared}-- name: a\nSELECT 1 FROM body WHERE :part(p)\n\n-- name: b\nSELECT 2 FROM body WHERE :part(p)\n"
+    assert loaded(text, "sqlite")["a"] == "SELECT 1 FROM body WHERE instr(id, :text) > 0"
+    assert loaded(text, "postgres")["b"] == "SELECT 2 FROM body WHERE strpos(id, :text) > 0"
+    with pytest.raises(ValueError, match="the statement a has a part that is not there: q"):
+        collect("-- name: a\nSELECT 1 FROM body WHERE :part(q)\n")
+
+
+def test_a_statement_of_both_dialects_has_the_parts_that_each_dialect_writes_itself():
+    """Neither the shared text nor nothing at all stands in SQLite's place."""
+    use = "-- name: a\nSELECT 1 FROM body WHERE :part(p)\n"
+    for others in ("-- part: p (postgres)\n2\n\n", "-- part: p\n2\n\n"):
+        text = f"-- part: p (sqlite)\n1\n\n{others}{use}"
+        assert loaded(text, "sqlite") == {"a": "SELECT 1 FROM body WHERE 1"}
+        assert loaded(text, "postgres") == {"a": "SELECT 1 FROM body WHERE 2"}
+
+
+USE = "-- name: a\nSELECT n FROM job WHERE state = 'dead' :part(p)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"-- part: p (postgres)\nAND 1\n\n{USE}", "the part p is not written for each dialect once"),
+        (f"-- part: p (sqlite)\nAND 1\n\n{USE}", "the part p is not written for each dialect once"),
+        (f"-- part: p (postgres only)\nAND 1\n\n{USE}", "the part p is not written for each dialect once"),
+        (f"-- part: p\nAND 1\n\n-- part: p\nAND 2\n\n{USE}", "the part p is written twice"),
+        (f"-- part: p\n-- Why.\n\n{USE}", "the part p is empty"),
+        (f"-- part: q\nAND 1\n\n-- part: p\nAND 2 :part(q)\n\n{USE}", "the part p has a part of its own"),
+        (f"-- part: p\nAND 1\n-- part:q\nAND 2\n\n{USE}", "unknown header"),
+        (f"-- part: p\nAND 1\n\n{ROW}from l: seq\n\n{USE}", "unknown header"),
+        (f"-- part: p\nAND 1\n\n{USE}\n-- part: q\nAND 2\n", "unknown header"),
+    ],
+)
+def test_a_part_that_would_be_misread_is_refused(text, why):
+    """Whatever filters a deletion may stand in a part: without it, more would be deleted."""
+    with pytest.raises(ValueError, match=why):
+        collect(text)
+
+
+def test_a_part_is_written_twice_if_another_file_has_it_too():
+    with pytest.raises(ValueError, match="the part p is written twice"):
+        collect(f"-- part: p\nAND 1\n\n{USE}", "-- part: p\nAND 2\n")
+
+
+def test_every_part_is_used_twice_at_least():
+    text = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("statements.sql")]
+    assert {name for name in collect(*text).parts if "".join(text).count(f":part({name})") < 2} == set()

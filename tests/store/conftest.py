@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from standfast.application.wings import store_at
+from standfast.errors import StandfastError
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
+from standfast.wings.health.counting import miscounts
 from tests.store import behind
 from tests.store.processes import Processes
 from tests.store.suite import Look
@@ -52,10 +55,13 @@ def _url(request: pytest.FixtureRequest, tmp_path: Path, postgres: str = "postgr
 
 
 @pytest.fixture
-def store(url: str, clock: FrozenClock) -> Iterator[Store]:
+def store(url: str, clock: FrozenClock, request: pytest.FixtureRequest) -> Iterator[Store]:
     opened = store_at(url, clock)
     opened.open()
     yield opened
+    if "change" not in request.fixturenames:  # damaged on purpose
+        with suppress(StandfastError):
+            assert opened.read(miscounts(opened.now())).result() == []
     opened.close()
 
 

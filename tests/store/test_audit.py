@@ -198,7 +198,7 @@ async def test_an_export_holds_the_very_text_that_was_hashed(store, tmp_path):
     with pytest.raises(AssertionError):
         exec(documented(), {"open": lambda *_, **__: iter([lines[0], lines[1].replace("amend", "purge")])})  # noqa: S102
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(ConfigurationError, match="nothing is overwritten"):
+    with pytest.raises(ConfigurationError, match="nothing was overwritten"):
         await audit_of(store).export(path)
     with pytest.raises(ConfigurationError, match="name another file"):
         await audit_of(store).export(tmp_path / "missing" / "chain.jsonl")

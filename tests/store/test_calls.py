@@ -16,7 +16,7 @@ from standfast.spine.registry import Declaration
 from standfast.store.store import Store
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.hand_over import as_claimed
-from standfast.wings.calls.scripts import Call, HandedOver
+from standfast.wings.calls.scripts import AttemptElsewhere, Call, HandedOver
 from standfast.worker.settling import settle
 from tests.store.suite import (
     beat,
@@ -119,7 +119,8 @@ async def test_a_call_whose_caller_falls_silent_lapses_like_any_job(store, clock
 def handed(job: NewJob) -> HandedOver:
     """Lay out a call that failed before, as its caller's process decides about it."""
     claim = as_claimed(job, DEFAULTS, 0.0, replay_mode="replay", timeout=None, handler_risk=None)
-    return HandedOver(job, settle(claim, failed(), DEFAULTS, roll=0.0), DEFAULTS, "replay", None)
+    end = settle(claim, failed(), DEFAULTS, roll=0.0)
+    return HandedOver(job, AttemptElsewhere(end, job.handler, DEFAULTS, "replay", None))
 
 
 async def test_a_call_that_failed_elsewhere_is_stored_with_its_attempt_once(store, clock):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from standfast.outcome import Lapsed, Succeeded
+from standfast.profiles import rules_for
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.spine.registry import Declaration
@@ -184,3 +185,20 @@ async def test_a_lost_job_is_claimed_by_another_under_a_new_token(store, clock):
     assert (second.id, second.token, second.attempts, second.worker) == (first.id, 2, 2, "worker-2")
     assert not await ended(store, first, Succeeded())
     assert await ended(store, second, Succeeded())
+
+
+@pytest.mark.parametrize("rules", [DEFAULTS, rules_for("mail", concurrency=2)], ids=["plain", "limited"])
+@pytest.mark.parametrize(
+    "declared",
+    [("replay", "manual", "manual"), ("manual", "verify_first", "manual"), ("verify_first", None, "verify_first")],
+    ids=lambda declared: "-".join(map(str, declared)),
+)
+async def test_no_other_program_makes_a_worker_s_handler_less_strict(store, look, rules, declared):
+    """The last declaration counts for everybody, but what a worker's own code says of its handler is the least."""
+    published, own, stamped = declared
+    publish(store, Declaration(queue="mail", name="mail", replay_mode=published), mail=rules)
+    await one(store)
+    modes = None if own is None else {"mail": own}
+    [claim] = (await store.claim(ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 1, modes=modes),)))).claims
+    assert claim.replay_mode == stamped
+    assert look("SELECT replay_mode FROM job") == [(stamped,)], "a sweeper decides by what is stored"

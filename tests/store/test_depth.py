@@ -85,8 +85,9 @@ async def test_the_key_of_a_refused_job_is_free(two):
 
 
 async def test_what_is_folded_into_a_waiting_job_is_never_refused(two):
-    await enqueued(two, new_job(thread_key="t"), new_job())
-    assert outcomes(await two.write_all(intake.enqueue, [new_job(thread_key="t")])) == ["coalesced"]
+    folds = {"thread_key": "t", "details": '{"coalesce":"latest"}'}
+    await enqueued(two, new_job(**folds), new_job())
+    assert outcomes(await two.write_all(intake.enqueue, [new_job(**folds)])) == ["coalesced"]
     assert outcomes(await two.write_all(intake.enqueue, [new_job(thread_key="u", idempotency_key="k")])) == ["Full"]
     await claim_one(two)
     assert outcomes(await two.write_all(intake.enqueue, [new_job(thread_key="u", idempotency_key="k")])) == ["accepted"]

@@ -14,13 +14,15 @@ import pytest
 from standfast import Standfast
 from standfast.errors import StoreDamaged
 from standfast.spine import intake
+from standfast.spine.claim import claim
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store import waiting_requests as leading
 from standfast.store.engine import CommitUnknown
 from standfast.store.requests import Request
 from standfast.store.sqlite import neighbours, sqlite_engine
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.sqlite.watch import Watch
-from standfast.store.waiting_requests import Line
+from standfast.store.waiting_requests import Line, StandingClaim, StandingClaims
 from standfast.worker import upkeep
 from tests.store.suite import new_job
 from tests.waiting import seen
@@ -159,6 +161,7 @@ async def test_nothing_is_led_while_commits_are_slow(path, committers, monkeypat
         await sf.enqueue("mail", 1)
         await idle(sf)
         monkeypatch.setattr(leading, "SLOWEST_LED", 0.0)
+        monkeypatch.setattr(leading, "SLOWEST_AFTER_PAUSE", 0.0)
         committers.clear()
         await sf.enqueue("mail", 2)
         assert committers == [WRITER]
@@ -300,3 +303,36 @@ async def test_what_the_writer_tries_again_keeps_its_deadline_while_others_are_l
     led = handed_in(line, intake.enqueue, [new_job()])
     assert line.lead(leading.MOST_LED) == [led]
     assert {*line.unanswered(asyncio.get_running_loop())} == {tried_again, led}
+
+
+@pytest.mark.parametrize(("since", "leads"), [(60.0, True), (0.0, False)])
+async def test_a_commit_that_takes_a_little_longer_is_led_only_after_a_pause(
+    path, committers, monkeypatch, since, leads
+):
+    """A disk that rested is slower; one such commit is quicker in the caller's turn, a stream of them is not."""
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        leader = engine_of(sf)._leader  # noqa: SLF001 - how quick this machine is must not matter
+        monkeypatch.setattr(leading, "SLOWEST_LED", 0.001)
+        monkeypatch.setattr(leading, "SLOWEST_AFTER_PAUSE", 10.0)
+        monkeypatch.setattr(leading, "PAUSE", 30.0)
+        leader._pace, leader._last_led = 5.0, time.monotonic() - since  # noqa: SLF001
+        committers.clear()
+        await sf.enqueue("mail", 2)
+        assert committers == [threading.current_thread().name if leads else WRITER]
+
+
+def test_a_round_drops_the_standing_claims_of_closed_loops_and_passes_over_those_of_stopped_ones():
+    """Every round walks over them; a loop that is stopped may run again, a closed one never does."""
+    claims, pending = StandingClaims(), list[Request[Any]]()
+    closed, stopped = asyncio.new_event_loop(), asyncio.new_event_loop()
+    for loop in (closed, stopped):
+        request = StandingClaim(claim, [ClaimRequest("me", (QueueDemand("mail", ("mail",), 1),))], claims.put)
+        request.loop = loop
+        claims.put(request)
+    closed.close()
+    claims.take({"mail"}, pending)
+    assert pending == []
+    assert [request.loop for request in claims.waiting] == [stopped]
+    stopped.close()

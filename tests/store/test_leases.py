@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.outcome import Lapsed, NotEntered, Succeeded
-from standfast.rules import QueueRules
+from standfast.outcome import Drained, Lapsed, NotEntered, Snooze, Succeeded
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.spine.apply import apply
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.timings import Counted
+from standfast.wings.jobs import scripts as operations
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from standfast.worker.upkeep import HeldJob
 from tests.store.suite import (
     EVERY,
@@ -17,6 +20,7 @@ from tests.store.suite import (
     claimed,
     ended,
     enqueued,
+    failed,
     new_job,
     one,
     publish,
@@ -232,3 +236,45 @@ async def test_two_sweepers_do_no_harm(store, clock, look):
     assert found_too.lapsed == [claim]
     assert [await ended(store, claim, Lapsed()), await ended(store, claim, Lapsed())] == [True, True]
     assert look("SELECT value FROM counter WHERE name = 'retry'") == [(1,)]
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_the_late_failure_of_a_worker_that_lost_its_job_is_not_told_as_written(store, together):
+    """Both lead back to the queue, under the same token: only the history tells which of them was written."""
+    job_id = await one(store)
+    claim = await claim_one(store)
+    lapse = settle(claim, Lapsed(alone=True), DEFAULTS, roll=0.0)
+    late = settle(claim, failed(), DEFAULTS, roll=0.0)
+    if together:
+        assert await store.write_all(apply, [lapse, late]) == [True, False]
+    else:
+        assert await store.write_all(apply, [lapse]) == [True]
+        assert await store.write_all(apply, [late]) == [False]
+    assert await store.write_all(apply, [lapse]) == [True], "handed in again, it is there already"
+    assert [line.reason_code for line in (await seen(store, job_id)).history] == ["worker_lost"]
+
+
+@pytest.mark.parametrize("outcome", [Snooze(0.0), Drained()], ids=lambda outcome: type(outcome).__name__)
+async def test_a_late_end_under_a_reused_attempt_number_is_not_told_as_written(store, outcome):
+    """What is given back uses its attempt's number again: the token tells the two apart."""
+    await one(store)
+    assert await ended(store, await claim_one(store), outcome)
+    again = await claim_one(store)
+    assert await ended(store, again, Lapsed(alone=True))
+    assert not await ended(store, again, outcome)
+
+
+@pytest.mark.parametrize("outcome", [Drained(), Lapsed(alone=False)], ids=lambda outcome: type(outcome).__name__)
+async def test_an_attempt_that_ran_and_was_cancelled_is_not_said_to_be_not_begun(store, outcome):
+    job_id = await one(store)
+    claim = await claim_one(store)
+    assert await store.write(operations.ask_to_stop, (job_id, "anna"))
+    assert await ended(store, claim, outcome)
+    line = (await seen(store, job_id)).history[-1]
+    assert (line.begun, line.attempt, line.landed) == (True, 1, "maybe")
+
+
+async def test_a_claim_that_never_entered_its_handler_is_said_to_be_not_begun(store):
+    job_id = await one(store)
+    assert await ended(store, await claim_one(store), NotEntered("drain"))
+    assert [(line.begun, line.attempt) for line in (await seen(store, job_id)).history] == [(False, 0)]

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from standfast.failure import CATALOGUE, Action, Class, Failure, Landed, reason
-from standfast.lifecycle import Triage
+from standfast.failure.letter_advice import LOOK_FIRST, as_letter
 from standfast.outcome import Failed, Lapsed, Misfit
 from standfast.rules import DEFAULTS, QueueRules, fixed
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.views import Attempt
+from standfast.views import Attempt, Triage
 from standfast.wings.records import listing
 from standfast.wings.records.listing import Filter
 from standfast.worker.pruner import Pruner
@@ -43,7 +43,7 @@ async def test_a_letter_is_whole(store, clock):
     assert (letter.requester, letter.session, letter.risk, letter.labels) == ("ann", "s1", "high", {"team": "a"})
     assert (letter.attempts, letter.max_attempts, letter.deferrals) == (3, 3, 0)
     assert (letter.created_at, letter.finished_at) == (START, START + timedelta(seconds=20))
-    assert (letter.reason, letter.failure) == (
+    assert (letter.reason, letter.failure and letter.failure.plain) == (
         "max_attempts",
         Failure(
             cls=Class.TRANSIENT,
@@ -51,7 +51,7 @@ async def test_a_letter_is_whole(store, clock):
             reason_code="max_attempts",
             cause="rate_limited",
             message="it broke",
-            advice=reason("max_attempts").advice,
+            advice=f"{LOOK_FIRST} {reason('max_attempts').advice}",
         ),
     )
     assert letter.first_failure is not None
@@ -121,7 +121,8 @@ async def test_every_reason_is_stored_with_its_advice_and_triage(store, code):
     failure = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code=code, advice=reason(code).advice)
     await ended(store, await claim_one(store), Failed(failure))
     letter = await seen(store, job_id)
-    assert letter.failure == failure
+    assert letter.failure is not None
+    assert letter.failure.plain == as_letter(failure)
     assert letter.triage is not None
     assert letter.triage.action == reason(code).action
 

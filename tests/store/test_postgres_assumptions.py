@@ -17,9 +17,11 @@ from standfast.rules import DEFAULTS
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.claim import LARGEST_BROUGHT
+from standfast.store.postgres import assumptions
 from standfast.store.postgres.session import Session
 from standfast.store.steps import Script, text
 from standfast.store.store import Store
+from standfast.wings.jobs import scripts as operations
 from standfast.worker.settling import settle
 from tests.postgres import connect
 from tests.store.suite import Look, claim_one, claimed, ended, enqueued, new_job, one, states
@@ -108,16 +110,51 @@ async def test_a_schema_that_became_too_new_is_noticed_by_the_next_round(warm: S
         with pytest.raises(StoreUnusable, match="9999"):
             await one(warm)
         assert other.execute("SELECT count(*) FROM body").fetchall() == [(4,)]
-        other.execute("UPDATE schema SET readable_by = 1")
 
 
 async def test_a_server_whose_clock_was_set_is_asked_for_the_time(warm: Store, monkeypatch):
     """A job that is enqueued now is due now, by the clock that all processes share."""
     engine: Any = warm._engine  # noqa: SLF001 - nobody else may set this server's clock
-    engine._told -= 3600  # noqa: SLF001 - as if it had been an hour earlier there a moment ago
+    time = engine._time  # noqa: SLF001
+    time.set(time.expected() - 3600)  # as if it had been an hour earlier there a moment ago
     with waits(monkeypatch) as enqueueing:
         await one(warm)
     assert len(enqueueing) > 1, "the round that reckoned with another time was not written"
+    assert len(await claimed(warm)) == 1
+
+
+async def test_a_number_that_another_job_has_by_now_refuses_no_job(warm: Store, url, monkeypatch):
+    """Numbers come with an earlier answer; a store that was moved here meanwhile may have brought jobs with them."""
+    monkeypatch.setattr(assumptions, "NUMBERS_KEPT", 60.0)
+    await one(warm)
+    known: Any = warm._engine._connection.session.assumptions  # type: ignore[union-attr]  # noqa: SLF001
+    taken = [n for (n,) in known._numbers]  # noqa: SLF001 - as if another process had given them
+    assert taken
+    with connect(url) as other:
+        for n in taken:
+            row = (n, f"moved-{n}")
+            other.execute("INSERT INTO body (n, id, payload, details, created_at) VALUES (%s, %s, '{}', '{}', 0)", row)
+    job_id = await one(warm)
+    assert await states(warm, job_id) == ["queued"]
+
+
+async def test_a_producer_of_many_queues_does_not_grow(warm: Store, monkeypatch):
+    """Each set of queues that share a round is a question of its own, and there is no end of sets."""
+    monkeypatch.setattr(assumptions, "MOST_ANSWERS", 5)
+    for turn in range(12):
+        await enqueued(warm, new_job("mail"), new_job(f"queue-{turn}"))
+    for turn in range(12):
+        await enqueued(warm, new_job("mail"), new_job(f"queue-{turn}"))
+    known: Any = warm._engine._connection.session.assumptions  # type: ignore[union-attr]  # noqa: SLF001
+    assert len(known._told) <= 5  # noqa: SLF001
+
+
+async def test_what_one_writer_learned_of_rules_does_not_bind_the_other(warm: Store):
+    """Claims and everything else are on two connections, and each remembers what the server told it."""
+    await one(warm)
+    await warm.write(operations.pause, ("mail", True))
+    assert await claimed(warm) == []
+    await warm.write(operations.pause, ("mail", False))
     assert len(await claimed(warm)) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,20 +12,21 @@ from typing import Any
 import psycopg
 import pytest
 
-import standfast.store
+import standfast
 from standfast.application.wings import store_at
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect, opening, rolled_back_on_failure
 from standfast.store.postgres.driver import NUMBERED
 from standfast.store.postgres.session import CommitUnanswered, Numbered, Session
 from tests import postgres
+from tests.faults.proxy import Proxy
 
 ADD = Numbered("add", b"INSERT INTO kept VALUES ($1)", ("word",))
 READ = Numbered("read", b"SELECT word FROM kept ORDER BY word", ())
 ECHO = Numbered("echo", b"SELECT $1::text, $2::bigint, $3::double precision, $4::boolean, $5::text", tuple("abcde"))
 PLAIN = Numbered("plain", b"SELECT 1", ())
 SLEEP = Numbered("sleep", b"SELECT pg_sleep(3)", ())
-SOURCES = list(Path(standfast.store.__file__).parent.glob("*.py"))
+SOURCES = list(Path(standfast.__file__).parent.rglob("*.py"))
 
 
 @pytest.fixture
@@ -143,6 +145,22 @@ def test_a_commit_on_a_lost_connection_is_doubted(connection, session, postgres_
     assert connection.broken
 
 
+@pytest.mark.usefixtures("connection")
+def test_a_commit_is_doubted_if_a_pooler_has_the_last_word(postgres_url):
+    """It says that the server's connection is gone, in place of all that the server answered: of the COMMIT too."""
+    crashed = b"SERROR\0VERROR\0C58000\0Mserver conn crashed?\0\0"
+    last_words = b"E" + struct.pack("!I", len(crashed) + 4) + crashed + b"Z\0\0\0\5I"
+    with Proxy(postgres_url) as proxy, connect(Address.read(f"{proxy.url}&prepare=yes")) as pooled:
+        assert pooled.session is not None
+        pooled.begin(opening(Address.read(postgres_url)))
+        pooled.session.ask(PLAIN, {})
+        pooled.session.tell(ADD, {"word": "a"})
+        proxy.swallow_answer(b"COMMIT", last_words=last_words)
+        with pytest.raises(CommitUnanswered):
+            pooled.session.commit()
+    assert words(postgres_url) == [("a",)]
+
+
 def test_a_commit_that_is_answered_with_an_error_is_doubted(connection, session):
     """What the server says at this moment may also be said while the commit waits for a standby."""
     connection.execute("CREATE TABLE late (word text UNIQUE DEFERRABLE INITIALLY DEFERRED)")
@@ -163,13 +181,9 @@ def test_no_script_uses_an_answer_that_it_does_not_get():
     """It would be given no rows, on PostgreSQL alone."""
     unanswered = {name for name, statement in NUMBERED.items() if not statement.answers}
     assert "move_jobs" in unanswered
-    used = [
-        f"{path.name}: {name}"
-        for path in SOURCES
-        for name in _asked(ast.parse(path.read_text(encoding="utf-8")))
-        if name in unanswered
-    ]
-    assert used == []
+    asked = [(path.name, name) for path in SOURCES for name in _asked(ast.parse(path.read_text(encoding="utf-8")))]
+    assert ("intake.py", "insert_bodies") in asked, "the scripts are elsewhere by now"
+    assert [(file, name) for file, name in asked if name in unanswered] == []
 
 
 def _asked(tree: ast.Module) -> list[str]:
@@ -204,3 +218,40 @@ def test_a_new_store_is_written_by_its_indexes(postgres_url):
             plan = [line for (line,) in made.execute(f"EXPLAIN EXECUTE planned({nothing})".encode())]
             made.execute("DEALLOCATE planned")
             assert [line for line in plan if "Seq Scan on job" in line or "Seq Scan on body" in line] == [], name
+
+
+def test_two_clients_that_a_pooler_gives_one_session_do_not_run_each_others_statements(connection, session):
+    """Such a pooler passes for a server when it gives its clients the session number of the first."""
+    other = Session(connection, 5.0)
+    assert session.ask(PLAIN, {}) == [(1,)]
+    assert other.ask(READ, {}) == []
+    assert session.ask(PLAIN, {}) == [(1,)]
+
+
+def test_a_notice_goes_out_with_the_commit(postgres_url, session):
+    with postgres.connect(postgres_url) as beside:
+        beside.execute("LISTEN told")
+        session.tell(ADD, {"word": "a"})
+        session.commit(("told", "work"))
+        assert [each.payload for each in beside.notifies(timeout=5, stop_after=1)] == ["work"]
+    assert words(postgres_url) == [("a",)]
+
+
+def test_a_notice_of_what_failed_is_not_sent_and_leaves_no_doubt(postgres_url, connection, session):
+    """It is planned before the first commit that has one, and that waits for everything that was sent before."""
+    session.tell(ADD, {"word": "a"})
+    session.tell(ADD, {"word": "a"})
+    with postgres.connect(postgres_url) as beside:
+        beside.execute("LISTEN told")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            session.commit(("told", "work"))
+        assert list(beside.notifies(timeout=0.2)) == []
+    assert words(postgres_url) == []
+    connection.begin("BEGIN; SELECT 1")
+    session.commit()
+
+
+def test_a_notice_that_is_refused_does_not_make_the_commit_doubtful(postgres_url, session):
+    session.tell(ADD, {"word": "a"})
+    session.commit(("told", "x" * 9000))
+    assert words(postgres_url) == [("a",)]

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
+from standfast.spine import intake
 from standfast.spine.claim_requests import Publication
 from standfast.spine.registry import Declaration
 from standfast.store.scripts import writes
@@ -239,3 +241,24 @@ async def test_many_processes_that_publish_at_once_lose_no_layer(store):
 
     await asyncio.gather(*(asyncio.to_thread(publish_one, number) for number in range(8)))
     assert await in_force(store) == (9, 30.0, 20.0)
+
+
+async def test_a_queue_that_was_published_to_fold_goes_on_folding_until_it_is_published_anew(store):
+    """An older library published every rule, its default `latest` among them."""
+    older = text({"mail": {**msgspec.to_builtins(DEFAULTS), "coalesce": "latest"}})
+    await store.write(publish_text, older)
+    await enqueued(store, new_job(thread_key="t"))
+    [folded] = await store.write_all(intake.enqueue, [new_job(thread_key="t")])
+    assert folded.outcome == "coalesced"
+    publish(store, mail=QueueRules())
+    [kept] = await store.write_all(intake.enqueue, [new_job(thread_key="t")])
+    assert kept.outcome == "accepted"
+
+
+@writes()
+def publish_text(round_: Round, given: Sequence[str]) -> Script[list[None]]:
+    """Publish rules as another library wrote them."""
+    for each in given:
+        yield "ensure_queues", {"queues": text(["mail"])}
+        yield "publish_queues", {"queues": each, "now": round_.now}
+    return [None] * len(given)

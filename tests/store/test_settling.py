@@ -102,9 +102,9 @@ async def test_what_is_given_back_spends_no_attempt(store, clock, outcome, delay
         assert await ended(store, claim, outcome)
         view = await seen(store, job_id)
         assert (view.state, view.attempts, view.deferrals) == ("queued", 0, times)
-        assert [(line.attempt, line.reason_code, line.cls, line.delay) for line in view.history] == (
-            [(1, told, None, delay)] * times
-        )
+        begun = not isinstance(outcome, NotEntered)
+        lines = [(line.begun, line.attempt, line.reason_code, line.cls, line.delay) for line in view.history]
+        assert lines == [(begun, int(begun), told, None, delay)] * times
         assert view.failure is None
         clock.advance(delay)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import apsw
 import pytest
 
 from standfast.application.wings import store_at
+from standfast.concurrency.flows import run_sync
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import NewJob
 from standfast.outcome import Succeeded
@@ -29,15 +31,18 @@ from standfast.store.store import Store
 from standfast.wings.letters.dead_jobs import in_conflict, unknown
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.records import reads
-from standfast.wings.relay import forwarder
+from standfast.wings.relay import relay
 from standfast.wings.relay import scripts as forward
-from standfast.wings.relay.forwarder import Forwarder, hand_over
+from standfast.wings.relay.forwarder import Forwarder
+from standfast.wings.relay.relay import hand_over
 from standfast.wings.relay.scripts import Forward, Unforwardable
 from standfast.worker import upkeep
 from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, claimed, ended, enqueued, new_job, publish, replayed, seen, states
 
 NOW = Stamp("boot-1", 1000.0, 2000.0)
+FOLDS: dict[str, Any] = {"thread_key": "t", "details": '{"coalesce":"latest"}'}
+"""A job whose caller asks for it to be folded into a waiting one."""
 
 
 @pytest.fixture
@@ -139,7 +144,7 @@ def test_a_file_that_is_no_spool_is_refused_and_left_alone(path, spool):
     other.execute("CREATE TABLE theirs (a)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreUnavailable, match="no spool of this version") as raised:
+    with pytest.raises(StoreUnavailable, match="not a spool of this version") as raised:
         spool.put([new_job()], NOW, "away")
     assert raised.value.definite
     assert path.read_bytes() == before
@@ -160,12 +165,12 @@ def test_jobs_for_one_server_are_not_brought_to_another(spool, path):
 
 def test_two_objects_of_a_process_share_the_spool_of_their_store(path, spool):
     assert spools.spool_at(path.parent / "." / path.name, "a server") is spool
-    with pytest.raises(ConfigurationError, match="a spool of its own"):
+    with pytest.raises(ConfigurationError, match="its own spool"):
         spools.spool_at(path, "another server")
 
 
 def test_a_low_disk_is_a_definite_refusal(spool, path, monkeypatch):
-    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=1, f_frsize=1 << 20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1 << 20))
     with pytest.raises(StoreUnavailable, match="disk is low") as raised:
         spool.put([new_job()], NOW, "away")
     assert (raised.value.definite, path.exists()) == (True, False)
@@ -249,7 +254,7 @@ def test_a_forked_child_has_its_own_handle(spool):
 
 def brought(store: Store, *jobs: NewJob, ago: float = 0.0) -> None:
     """Bring jobs that were accepted on some host so many seconds ago."""
-    hand_over(store, [Forward(job, store.now() - ago, in_conflict) for job in jobs])
+    run_sync(hand_over(store, forward.forward, [Forward(job, store.now() - ago, in_conflict) for job in jobs]))
 
 
 async def test_a_job_is_brought_once_however_often_and_however_late(store, clock, look):
@@ -295,8 +300,8 @@ async def test_what_may_have_run_and_been_pruned_is_not_run_blindly(store, clock
 
 
 async def test_what_was_folded_unanswered_is_known_after_its_carrier_ran(store, look):
-    [carrier] = await enqueued(store, new_job(thread_key="t"))
-    folded = new_job(payload="2", thread_key="t")
+    [carrier] = await enqueued(store, new_job(**FOLDS))
+    folded = new_job(payload="2", **FOLDS)
     await store.write_all(intake.enqueue, [folded])  # nobody was told
     await ended(store, await claim_one(store), Succeeded(None))
     brought(store, folded, ago=1)
@@ -312,8 +317,8 @@ async def test_a_duplicate_answers_with_its_owner(store):
 
 
 async def test_a_folded_job_answers_with_its_carrier(store):
-    [carrier] = await enqueued(store, new_job(payload="1", thread_key="t"))
-    late = new_job(payload="2", thread_key="t")
+    [carrier] = await enqueued(store, new_job(payload="1", **FOLDS))
+    late = new_job(payload="2", **FOLDS)
     brought(store, late)
     found = await seen(store, late.id)
     assert (found.id, found.payload) == (carrier, 2)
@@ -356,39 +361,39 @@ async def test_a_letter_that_was_replayed_does_not_die_again_when_it_is_brought_
 
 
 async def test_an_older_job_does_not_overwrite_a_newer_one(store):
-    [newer] = await enqueued(store, new_job(payload="2", thread_key="t", idempotency_key="new"))
-    older = new_job(payload="1", thread_key="t", idempotency_key="old", priority=7)
+    [newer] = await enqueued(store, new_job(payload="2", idempotency_key="new", **FOLDS))
+    older = new_job(payload="1", idempotency_key="old", priority=7, **FOLDS)
     brought(store, older, ago=10)
     found = await seen(store, older.id)
     assert (found.id, found.payload, found.idempotency_key, found.priority) == (newer, 2, "new", 7)
     assert found.coalesced is not None
     assert found.coalesced["count"] == 1
     assert (found.created_at - found.first_seen_at).total_seconds() == 10
-    again = new_job(payload="1", thread_key="t", idempotency_key="old")
+    again = new_job(payload="1", idempotency_key="old", **FOLDS)
     [answer] = await store.write_all(intake.enqueue, [again])
     assert (answer.id, answer.outcome) == (newer, "duplicate")
 
 
 async def test_an_older_job_makes_the_newer_one_due_when_it_was(store):
-    [newer] = await enqueued(store, new_job(payload="2", thread_key="t", delay=3600))
-    brought(store, new_job(payload="1", thread_key="t"), ago=10)
+    [newer] = await enqueued(store, new_job(payload="2", delay=3600, **FOLDS))
+    brought(store, new_job(payload="1", **FOLDS), ago=10)
     assert (await claim_one(store)).id == newer
 
 
 async def test_a_newer_job_replaces_what_was_accepted_before_it(store, clock):
-    [older] = await enqueued(store, new_job(payload="1", thread_key="t"))
+    [older] = await enqueued(store, new_job(payload="1", **FOLDS))
     clock.advance(60)
-    late = new_job(payload="2", thread_key="t")
+    late = new_job(payload="2", **FOLDS)
     brought(store, late, ago=10)
     assert (await seen(store, older)).payload == 2
-    brought(store, new_job(payload="1.5", thread_key="t"), ago=30)  # after the first, before what replaced it
+    brought(store, new_job(payload="1.5", **FOLDS), ago=30)  # after the first, before what replaced it
     assert (await seen(store, older)).payload == 2
 
 
 async def test_an_older_job_is_not_run_after_a_newer_one_that_runs(store, look):
-    [newer] = await enqueued(store, new_job(payload="2", thread_key="t"))
+    [newer] = await enqueued(store, new_job(payload="2", **FOLDS))
     claim = await claim_one(store)
-    older = new_job(payload="1", thread_key="t")
+    older = new_job(payload="1", **FOLDS)
     brought(store, older, ago=10)
     assert (await seen(store, older.id)).id == newer
     await ended(store, claim, Succeeded(None))
@@ -396,11 +401,11 @@ async def test_an_older_job_is_not_run_after_a_newer_one_that_runs(store, look):
 
 
 async def test_direct_calls_go_by_their_commit_whatever_the_clock(store, clock):
-    [first] = await enqueued(store, new_job(payload="1", thread_key="t"))
+    [first] = await enqueued(store, new_job(payload="1", **FOLDS))
     clock._server -= 60  # noqa: SLF001 - another process has not heard yet what time it is
     store.close()
     store.reopen()
-    await store.write_all(intake.enqueue, [new_job(payload="2", thread_key="t")])
+    await store.write_all(intake.enqueue, [new_job(payload="2", **FOLDS)])
     assert (await seen(store, first)).payload == 2
 
 
@@ -432,11 +437,11 @@ async def test_a_wall_clock_that_was_set_back_does_not_turn_the_order_round(stor
 
 
 async def test_what_is_too_much_for_one_transaction_is_brought_in_several(store, spool, monkeypatch):
-    monkeypatch.setattr(forwarder, "MOST_TOGETHER", 3)
-    monkeypatch.setattr(forwarder, "MOST_BYTES", 1000)
+    monkeypatch.setattr(relay, "MOST_TOGETHER", 3)
+    monkeypatch.setattr(relay, "MOST_BYTES", 1000)
     jobs = [new_job(payload='"' + "x" * size + '"') for size in (1, 1, 1, 1, 900, 900, 1)]
     spool.put(jobs, store.moment(), "away")
-    cut = [[entry.job.id for entry in part] for part in forwarder.cut(spool.oldest(1))]
+    cut = [[entry.job.id for entry in part] for part in relay.cut(spool.oldest(1))]
     expected = [jobs[0:3], jobs[3:6], jobs[6:7]]
     assert cut == [[job.id for job in part] for part in expected]
     Idle(store, spool)._empty_spool()  # noqa: SLF001

@@ -150,7 +150,7 @@ def test_a_setting_that_is_locked_is_tried_again(monkeypatch):
 def test_somebody_elses_database_is_refused_and_left_as_it_was(path, change):
     change(path, "CREATE TABLE theirs (x)", "INSERT INTO theirs VALUES (1)")
     before = path.read_bytes()
-    with pytest.raises(ConfigurationError, match=r"another program's database; give standfast a file of its own"):
+    with pytest.raises(ConfigurationError, match=r"another program's database; give standfast its own file"):
         store_at(str(path)).open()
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -164,7 +164,7 @@ def test_an_empty_database_that_is_marked_as_somebody_elses_is_refused(path, cha
 
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path):
     path.write_text("dear diary, " * 1000)
-    with pytest.raises(ConfigurationError, match="is no SQLite database; give standfast a file of its own"):
+    with pytest.raises(ConfigurationError, match="is not a SQLite database; give standfast its own file"):
         store_at(str(path)).open()
     assert path.read_text() == "dear diary, " * 1000
 

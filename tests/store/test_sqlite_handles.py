@@ -22,6 +22,7 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.spine import intake
 from standfast.store.sqlite import neighbours
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.watch import Watch
 from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.records import reads
 from tests.store.suite import claimed, new_job, one, put
@@ -160,6 +161,22 @@ def _fork_and_enqueue(store):
     except StoreUnavailable as error:
         os._exit(7 if error.definite and "start a new one" in str(error) else 8)
     os._exit(0)
+
+
+def test_a_parent_that_reads_first_after_a_fork_finds_its_store_whole(path):
+    """Before a fork every handle is closed, and the last to close removes the WAL: a new one is no damage."""
+    store = store_at(path)
+    store.open()
+    engine = store._engine  # noqa: SLF001
+    for _ in range(2):
+        assert put(store) == "accepted"
+        assert engine.pause()
+        engine.resume()
+        assert store.read(journal_scripts.last_journal_number()).result() > 0
+        assert store.read(journal_scripts.last_journal_number()).result() > 0
+    assert put(store) == "accepted"
+    store.close()
+    assert len(ids_in(path)) == 3
 
 
 # --- beside the writer
@@ -391,3 +408,21 @@ async def test_a_listener_that_died_is_forgotten(store, path):
     await one(store)
     await one(store)  # the writer is past the first bell when it answers the second
     assert list(directory.iterdir()) == []
+
+
+def test_a_wal_that_the_writer_removes_while_a_reader_looks_is_no_damage(tmp_path, monkeypatch):
+    path = tmp_path / "queue.db"
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").touch()
+    watch = Watch(str(path))
+    watch.begin()
+    wal = watch._files[1]  # noqa: SLF001 - the moment between two looks
+    look = wal.look
+
+    def closed_meanwhile() -> int | str:
+        watch.database_only()
+        Path(f"{path}-wal").unlink()
+        return look()
+
+    monkeypatch.setattr(wal, "look", closed_meanwhile)
+    assert watch.moved() is None

@@ -31,11 +31,17 @@ from tests.store.suite import (
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-LATEST = QueueRules(backoff=fixed(10))
+LATEST = QueueRules(coalesce="latest", backoff=fixed(10))
 COLLECT = QueueRules(coalesce="collect", backoff=fixed(10))
 NEVER = QueueRules(coalesce="never", backoff=fixed(10))
 DONE = Succeeded()
 MAYBE = failed(landed=Landed.MAYBE)
+
+
+@pytest.fixture(autouse=True)
+def _latest(store: Store) -> None:
+    """Have the queue fold, as most tests here ask."""
+    publish(store, mail=LATEST)
 
 
 async def arrive(store: Store, payload: Any = 1, thread_key: str = "pr-1", **given: Any) -> Receipt:
@@ -104,7 +110,7 @@ async def test_a_newcomer_without_a_key_takes_the_old_key_off_the_new_payload(st
 )
 async def test_the_higher_priority_wins(store, asked, then, expected):
     """A job that asks for none has its queue's."""
-    publish(store, mail=QueueRules(priority=7))
+    publish(store, mail=QueueRules(coalesce="latest", priority=7))
     first = await thread_job(store, priority=asked)
     await arrive(store, priority=then)
     assert (await seen(store, first)).priority == expected
@@ -186,7 +192,7 @@ async def test_threads_of_different_queues_are_independent(store):
 
 
 async def test_every_accepted_key_outlives_its_carrier(store, clock):
-    publish(store, mail=QueueRules(keep_keys=1000.0, keep_completed=100.0))
+    publish(store, mail=QueueRules(coalesce="latest", keep_keys=1000.0, keep_completed=100.0))
     carrier = await thread_job(store, 1, idempotency_key="k1")
     for number in (2, 3):
         await arrive(store, number, idempotency_key=f"k{number}")

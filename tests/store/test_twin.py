@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from standfast import Standfast
 from standfast.application.wings import RIDERS, SCRIPTS
 from standfast.testing import FrozenClock
+from standfast.worker import claimer
 from tests.store.twin import (
     AGAIN,
     DEEDS,
@@ -126,6 +127,13 @@ EVERYTHING: list[Action] = [
     Rule("resume"),
 ]
 """Every feature once: what chance leaves out of a short run."""
+
+
+@pytest.fixture(autouse=True)
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run one job of a queue after the other, however busy the machine is: none here waits for another."""
+    monkeypatch.setattr(claimer, "A_MOMENT", 60.0)
+    monkeypatch.setattr("standfast.lifecycle.token_hex", lambda _bytes: "mark")  # by chance, it differs in each run
 
 
 # --- stores

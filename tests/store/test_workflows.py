@@ -19,6 +19,7 @@ from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import sqlite_engine
 from standfast.store.store import Store
 from standfast.wings.health import scripts as health_scripts
+from standfast.wings.health.counting import job_counts
 from standfast.wings.letters import insert_dead
 from standfast.wings.letters.insert_dead import RestoredHold
 from standfast.wings.notices.journal import journal as journal_script
@@ -373,8 +374,7 @@ async def test_a_round_without_steps_asks_nothing_about_workflows(store, monkeyp
 
 async def test_waiting_jobs_are_counted_apart(store):
     await started(store)
-    _, tallies = await store.read(health_scripts.survey(store.now(), store.boot(), silent_after=30))
-    assert tallies.doing["mail", "waiting"] == 3
+    assert (await store.read(job_counts(store.now())))["mail"].waiting == 3
 
 
 async def test_a_step_that_waits_for_final_steps_only_is_silent(store, change):

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from standfast import Standfast
+from tests.counts import wrong_counts
 from tests.postgres import drop_schema
 from tests.stores.application import declare, reopened
 from tests.stores.looking import Look, differences, look
@@ -100,6 +101,7 @@ async def test_a_worker_brings_every_job_to_the_same_end(kept: Kept):
         declare(sf, sick=False)
         found = await work_off(sf, clock, kept.jobs, kept.ends)
         assert [*differences(kept.ends, found)] == []
+        assert await wrong_counts(sf) == []
         audit = await sf.audit.verify()
         assert audit["ok"], audit
         assert audit["entries"] >= kept.beside["audit"]["entries"]
@@ -121,6 +123,7 @@ async def test_killed_at_any_statement_of_the_migration_it_loses_nothing(kept: K
         ended = killed_at(n, url, kept.passed)
         async with Standfast(url, clock=reopened(kept.passed)) as sf:
             found = await look(sf)
+            assert await wrong_counts(sf) == [], n
         assert [*differences(kept.jobs, found["jobs"]), *differences(kept.beside, found["beside"])] == [], n
         kept.drop(url)
         if ended == 0:

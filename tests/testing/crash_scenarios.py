@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from standfast import Cancel, Effect, Found, Job, Standfast, Transient, exponential
+from standfast import Cancel, Effect, Found, Job, JobView, Permanent, Standfast, Transient, exponential
 from standfast.testing import Scenario, World
 
 README = Path(__file__).parents[2] / "README.md"
@@ -366,3 +367,49 @@ class Unnamed(Scenario):
 def start_a_thread() -> None:
     """Have a thread in this process, as some libraries do when they are imported."""
     threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+# --- whose jobs are meant to die
+
+
+class Refuses(Tickets):
+    """A handler that refuses every job: each must end as a letter, whatever is killed on the way."""
+
+    effects: tuple[str, ...] = ()
+    expected: str | None = "dead"
+
+    async def create(self, job: Job) -> None:
+        raise Permanent(f"no ticket for {job.payload['n']}")
+
+
+class RefusesLate(Refuses):
+    """The same, after an effect that every one of its jobs must have had."""
+
+    effects: tuple[str, ...] = ("ticket",)
+
+    async def create(self, job: Job) -> None:
+        self.world.happened("ticket", job)
+        await super().create(job)
+
+
+class Completes(Tickets):
+    """A handler that completes although its jobs are meant to die."""
+
+    expected: str | None = "dead"
+
+
+class RefusesOne(Refuses):
+    """One job of two is meant to die."""
+
+    effects: tuple[str, ...] = ("ticket",)
+
+    def ends(self, job: JobView) -> str:
+        return "dead" if job.payload["n"] else "completed"
+
+    def expects(self, job: JobView) -> Iterable[tuple[str, str]]:
+        return [] if job.payload["n"] else super().expects(job)
+
+    async def create(self, job: Job) -> None:
+        if job.payload["n"]:
+            raise Permanent("no")
+        self.world.happened("ticket", job)

@@ -25,6 +25,7 @@ from tests.testing.crash_scenarios import (
     Breaks,
     Called,
     Careful,
+    Completes,
     FollowedUp,
     Hangs,
     Idle,
@@ -34,6 +35,9 @@ from tests.testing.crash_scenarios import (
     Looks,
     Mute,
     Readme,
+    Refuses,
+    RefusesLate,
+    RefusesOne,
     Requests,
     Silent,
     Stepped,
@@ -111,7 +115,7 @@ def test_a_sender_that_is_killed_before_its_request_is_written_down_sends_it_aga
 
 @pytest.mark.parametrize(
     ("scenario", "only", "jobs"),
-    [(Tickets, "after commit #2", 2), (Keyless, "before commit #2", 2), (Keyless, "after commit #2", 3)],
+    [(Tickets, "after commit #3", 2), (Keyless, "before commit #3", 2), (Keyless, "after commit #3", 3)],
 )
 def test_a_producer_that_got_no_answer_enqueues_again(crash, scenario, only, jobs):
     report = crash(scenario, only=only)
@@ -248,7 +252,9 @@ def test_a_scenario_that_cannot_be_judged_is_refused(crash, scenario, words):
 
 @pytest.mark.parametrize("slip", ["before effect tickt #1", "before effect ticket #9"])
 def test_a_step_that_does_not_exist_is_no_clean_report(crash, slip):
-    with pytest.raises(ConfigurationError, match=f"only='{slip}' is no step of .*near are.* 'before effect ticket #1'"):
+    with pytest.raises(
+        ConfigurationError, match=f"only='{slip}' is not a step of .*the nearest are.* 'before effect ticket #1'"
+    ):
         crash(Tickets, only=slip)
 
 
@@ -399,3 +405,31 @@ def test_the_nursery_tells_what_its_children_cannot_import(children):
     with pytest.raises(ConfigurationError, match="a child process cannot import 'nowhere':") as refused:
         children.warm_up(("nowhere",))
     assert "No module named 'nowhere'" in str(refused.value)
+
+
+# --- jobs that are meant to die
+
+
+@pytest.mark.parametrize("scenario", [Refuses, RefusesLate, RefusesOne])
+def test_a_job_that_is_meant_to_die_is_not_lost(crash, url, scenario):
+    report = crash(scenario, only="before handler tickets #1", url=url)
+    report.check()
+    assert set(report.runs[1].states) <= {"dead", "completed"}
+    assert all(run.states["dead"] for run in report.runs)
+
+
+def test_a_job_that_should_have_died_and_did_not_is_reported(crash):
+    report = crash(Completes)
+    assert "is completed, and is expected to be dead" in str(report)
+    with pytest.raises(AssertionError, match="ended otherwise than expected 2"):
+        report.check()
+
+
+def test_check_says_nothing_of_a_clean_report_and_raises_the_table_of_another():
+    clean = CrashReport("app:Tickets", "SQLite", (), (Run(None, Verdict()),))
+    clean.check()
+    lost = Verdict(lost=(Finding("ticket t-1", "is missing, and its job is completed"),))
+    broken = CrashReport("app:Tickets", "SQLite", (), (Run(None, lost),))
+    with pytest.raises(AssertionError) as raised:
+        broken.check()
+    assert str(raised.value) == str(broken)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 
+import psycopg
 import pytest
 
-from standfast import Snooze, Standfast, Transient, exponential, no_backoff
+from standfast import ConfigurationError, Job, Permanent, Snooze, Standfast, Transient, exponential, no_backoff
 from standfast.testing import FrozenClock, assert_enqueued, drain, in_memory, memory
 from standfast.testing.kit import InMemory
 from tests.waiting import job_of
+from tests.worker.theirs import plain
+
+ASKS_FOR_APPROVAL = """
+version: v1
+replay_rules:
+  - match: {}
+    decision: require_approval
+    approver_group: ops
+"""
 
 
 @pytest.fixture
@@ -222,3 +235,131 @@ async def test_an_applications_own_queue_is_in_memory_for_a_block(tmp_path):
         assert await app.queues.list() == ["mail"]
     async with in_memory(app):
         assert await app.jobs() == []
+
+
+# --- drain: priority, redrives
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_drain_runs_the_jobs_of_a_queue_by_priority(sf: InMemory, plain):
+    runs: list[int] = []
+
+    async def awaited(job: Job) -> None:
+        runs.append(job.payload)
+
+    sf.handler("mail")((lambda job: runs.append(job.payload)) if plain else awaited)
+    for priority in (1, 5, 10, 3):
+        await sf.enqueue("mail", priority, priority=priority)
+    await drain(sf)
+    assert runs == [10, 5, 3, 1]
+
+
+async def test_drain_runs_a_job_that_waits_for_another_of_its_queue(sf: InMemory):
+    done = asyncio.Event()
+
+    @sf.handler("mail")
+    async def mail(job: Job) -> None:
+        if job.payload == "waits":
+            await done.wait()
+        done.set()
+
+    await sf.enqueue("mail", "waits", priority=9)
+    await sf.enqueue("mail", "frees it")
+    assert await drain(sf) == {"mail": 2}
+
+
+async def test_drain_finishes_a_redrive_that_was_approved(sf: InMemory):
+    broken = True
+
+    @sf.handler("mail")
+    async def mail(_job: Job) -> None:
+        if broken:
+            raise Permanent("no")
+
+    for n in range(7):
+        await sf.enqueue("mail", n)
+    await drain(sf)
+    await sf.policy.load(ASKS_FOR_APPROVAL)
+    broken = False
+    plan = await sf.dead_letters.plan({})
+    redrive = await sf.dead_letters.redrive(plan["token"], by="ann", canary=2)
+    [approval] = await sf.approvals.list()
+    await sf.approvals.approve(approval["id"], by="ben", groups=("ops",))
+    assert await drain(sf) == {"mail": 7}
+    progress = await redrive.progress()
+    assert (progress["state"], progress["completed"]) == ("finished", 7)
+
+
+async def test_the_rate_of_a_redrive_holds_it_back_until_time_passes(sf: InMemory):
+    sf.handler("mail")(_refuse_once())
+    for n in range(3):
+        await sf.enqueue("mail", n)
+    await drain(sf)
+    redrive = await sf.dead_letters.redrive((await sf.dead_letters.plan({}))["token"], by="ann", rate="1/s")
+    assert await drain(sf) == {"mail": 1}
+    for _ in range(2):
+        sf.clock.advance(1)
+        assert await drain(sf) == {"mail": 1}
+    sf.clock.advance(1)
+    await drain(sf)
+    assert (await redrive.progress())["state"] == "finished"
+
+
+def _refuse_once() -> Callable[[Job], None]:
+    refused: set[int] = set()
+
+    def refuse(job: Job) -> None:
+        if job.payload not in refused:
+            refused.add(job.payload)
+            raise Permanent("no")
+
+    return refuse
+
+
+# --- tx=
+
+
+@pytest.mark.parametrize("place", [":memory:", "app.db"])
+async def test_a_job_of_a_transaction_is_there_once_it_is_committed(sf: InMemory, tmp_path, place):
+    ran: list[object] = []
+    sf.handler("mail")(lambda job: ran.append(job.payload))
+    with closing(sqlite3.connect(place if place == ":memory:" else tmp_path / place)) as connection:
+        receipt = await sf.enqueue("mail", "hello", tx=connection)
+        assert receipt.outcome == "deferred"
+        assert await drain(sf) == {}, "it is not committed yet"
+        connection.commit()
+        assert (await assert_enqueued(sf, "mail")).id == receipt.id
+        await sf.enqueue("mail", "never", tx=connection)
+        connection.rollback()
+        assert await drain(sf) == {"mail": 1}
+        assert await drain(sf) == {}
+    assert ran == ["hello"]
+
+
+async def test_a_database_in_memory_that_was_closed_brings_nothing(sf: InMemory) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection, connection:
+        await sf.enqueue("mail", tx=connection)
+    assert await drain(sf) == {}
+
+
+async def test_a_job_is_there_also_if_the_connection_of_its_transaction_is_closed(sf: InMemory, tmp_path):
+    sf.handler("mail")(print)
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection, connection:
+        await sf.enqueue("mail", tx=connection)
+    assert await drain(sf) == {"mail": 1}
+
+
+async def test_an_application_on_postgresql_is_tested_in_memory_with_its_own_transactions(postgres_url):
+    """There is no transaction to join: the job is there at once."""
+    app = Standfast("postgresql://localhost/never_opened")
+    app.handler("mail")(lambda job: job.payload)
+    async with in_memory(app), await psycopg.AsyncConnection.connect(plain(postgres_url)) as connection:
+        receipt = await app.enqueue("mail", "hello", tx=connection)
+        assert receipt.outcome == "accepted"
+        assert await drain(app) == {"mail": 1}
+
+
+async def test_what_no_store_takes_as_a_transaction_is_refused_in_memory_too(sf: InMemory):
+    with pytest.raises(ConfigurationError, match="tx must be a connection of sqlite3"):
+        await sf.enqueue("mail", tx=object())
+    assert await sf.jobs() == []

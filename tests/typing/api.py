@@ -117,7 +117,7 @@ async def accept() -> None:
     """Enqueue in every way."""
     assert_type(await sf.enqueue("mail", {"to": "a@b.c"}), Receipt)
     assert_type(await send.enqueue(Mail("a@b.c"), idempotency_key="k", priority=3, delay="5m"), Receipt)
-    assert_type(await send.enqueue_many([{"to": "a"}, {"to": "b"}], session="s-1"), list[Receipt])
+    assert_type(await send.enqueue_many([Mail("a"), Mail("b")], session="s-1"), list[Receipt])
     assert_type(await sf.enqueue_many("mail", [1, 2], labels={"team": "red"}), list[Receipt])
     assert_type(sf.enqueue_sync("mail", at=datetime.now(UTC), expires=1e9, lease=timedelta(minutes=2)), Receipt)
     receipt = await sf.enqueue("mail")

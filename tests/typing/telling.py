@@ -11,4 +11,4 @@ from standfast.store.steps import Round
 
 def tell(round_: Round) -> None:
     round_.notices[NoticeKind.ENQUEUED, "mail"].append("a job's id")
-    round_.notices["enqueued", "mail"].append("a job's id")  # type: ignore[index]
+    round_.notices["enqueued", "mail"].append("a job's id")  # type: ignore[index]  # pyright: ignore[reportArgumentType]

@@ -41,7 +41,7 @@ def application(url: str, world: Log, settings: Settings) -> Standfast:
     for mode in MODES:
         verify = world_check(settings) if mode == "verify_first" else None
         sf.queue(mode, lease=settings.lease, backoff=fixed(0.01), attempts=5)
-        sf.handler(mode, replay=mode, effects=[Effect("mark", verify)])(acting(world, settings))  # type: ignore[arg-type]
+        sf.handler(mode, replay=mode, effects=[Effect("mark", verify)])(acting(world, settings))  # type: ignore[call-overload]
     return sf
 
 

@@ -25,7 +25,7 @@ def application(url: str, log: str, mode: str, do: str = "kill") -> Standfast:
     sf = Standfast(url)
     sf.queue("mail", lease=LEASE, backoff=fixed(0.01))
 
-    @sf.handler("mail", replay=mode)  # type: ignore[arg-type]
+    @sf.handler("mail", replay=mode)  # type: ignore[call-overload, untyped-decorator]
     async def mail(job: Any) -> str:
         tell(log, f"start x {job.attempt} {os.getpid()}\n")
         if job.attempt == 1 and do == "kill":

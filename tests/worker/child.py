@@ -47,7 +47,7 @@ def application(path: str, log: str, settings: Settings) -> Standfast:
     sf = Standfast(path)
     for name, rules in settings.rules.items():
         wait = rules.pop("wait", None)
-        sf.queue(name, **rules, **({} if wait is None else {"backoff": fixed(wait)}))
+        sf.queue(name, **(rules if wait is None else {**rules, "backoff": fixed(wait)}))
 
     @sf.handler("mail", replay=settings.replay, consent=settings.consent)
     async def mail(job: Any) -> str:

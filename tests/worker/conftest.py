@@ -8,6 +8,7 @@ import pytest
 
 from standfast import Standfast
 from standfast.testing.kit import InMemory
+from tests.counts import check_counts
 from tests.on_disk import disk, frozen, in_file, log, path, url
 
 __all__ = ["disk", "in_file", "log", "path", "sf", "url"]
@@ -17,6 +18,7 @@ __all__ = ["disk", "in_file", "log", "path", "sf", "url"]
 async def sf(request: pytest.FixtureRequest) -> AsyncIterator[InMemory]:
     async with frozen(request) as store:
         yield store
+        await check_counts(store)
 
 
 @pytest.fixture
@@ -24,4 +26,5 @@ async def home(postgres_url: str) -> AsyncIterator[Standfast]:
     """Give the place that a store is promoted to; it is opened when it is first used."""
     store = Standfast(postgres_url)
     yield store
+    await check_counts(store)
     await store.close()

@@ -22,7 +22,7 @@ def kill_oneself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def no_claim(_store: Store, _order: ClaimRequest) -> ClaimResult:
+def no_claim(_store: Store, _order: ClaimRequest) -> ClaimResult:
     """Die where the first claim would be."""
     kill_oneself()
     raise AssertionError

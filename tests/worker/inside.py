@@ -5,27 +5,36 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from standfast import Standfast, StoreUnavailable
+from standfast.application.registering import declare
 from standfast.concurrency.flows import Answer
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.spine.apply import apply
-from standfast.spine.claim_requests import ClaimRequest, ClaimResult
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, Publication
 from standfast.store.store import Store
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.scripts import WorkerRow
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.upkeep import Beat
 from standfast.worker.worker import Worker
-from tests.between import between
+from tests.between import Passed, between
 
 
 def store_of(sf: Standfast) -> Store:
     return sf._store
+
+
+async def publish_elsewhere(sf: Standfast, queue: str, handler: str | None = None) -> None:
+    """Have the store know a handler that only another process has."""
+    await sf.stats()  # opens the store
+    declared = declare(queue, handler, replay="replay", risk=None, timeout=None)
+    await sf._store.write(queue_scripts.publish, Publication({}, [declared]))
 
 
 def held(worker: Worker) -> dict[tuple[int, int], Any]:
@@ -95,7 +104,17 @@ async def begin(worker: Worker, claim: Claim) -> asyncio.Task[Any]:
 
 def idle(worker: Worker) -> bool:
     """Whether the worker has claimed at least once and is not claiming now."""
-    return worker._claimer.answers > 0 and worker._claimer._claiming is None
+    return worker._claimer.answers > 0 and worker._claimer._claiming.running is None
+
+
+def claim_task(worker: Worker) -> asyncio.Task[None] | None:
+    """Give the task of the claim that is under way."""
+    return worker._claimer._claiming.running
+
+
+def look_everywhere(worker: Worker) -> None:
+    """Have the worker claim, unless it is claiming already."""
+    worker._claimer.look_everywhere()
 
 
 def looked(worker: Worker) -> tuple[int, int]:
@@ -173,14 +192,14 @@ def keep_first_end_waiting(sf: Standfast) -> threading.Event:
 
 def claim_through(
     sf: Standfast,
-    claim: Callable[[ClaimRequest, Callable[[ClaimRequest], Awaitable[ClaimResult]]], Awaitable[ClaimResult]],
+    claim: Callable[[ClaimRequest, Callable[[ClaimRequest], Awaitable[ClaimResult]]], Coroutine[Any, Any, ClaimResult]],
 ) -> None:
     """Put the test between a worker and the store's claims."""
     store = sf._store
     real = store.claim
 
-    async def claimed(order: ClaimRequest) -> ClaimResult:
-        return await claim(order, real)
+    def claimed(order: ClaimRequest) -> Passed:
+        return Passed(claim(order, real))
 
     store.claim = claimed  # type: ignore[method-assign, assignment]
 

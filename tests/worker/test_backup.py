@@ -18,7 +18,9 @@ from standfast.application.wings import store_at
 from standfast.store.sqlite import backup as backup_module
 from standfast.testing import memory
 from standfast.wings.backup.verbs import restore
+from tests.counts import wrong_counts
 from tests.waiting import failure_of, job_of, reached
+from tests.worker.inside import publish_elsewhere
 
 
 @pytest.fixture
@@ -98,6 +100,7 @@ async def test_what_would_run_comes_back_held_and_the_rest_as_it_was(disk, copy,
         assert (await job_of(sf, ids["done"])).state == "completed"
         assert (await job_of(sf, ids["dies"])).reason == "max_attempts"
         assert (await sf.health())["total_dead_letter"] == 5
+        assert await wrong_counts(sf) == []
         assert (await sf.stats())["counters"]["held"] == 4
 
 
@@ -121,6 +124,7 @@ async def test_a_restored_store_runs_nothing_by_itself_and_what_a_person_replays
 async def test_sessions_hear_of_what_was_held_for_them(disk, copy, again):
     """Also of what was never begun: whoever waits for it must hear that it does not go on by itself."""
     waits = await disk.enqueue("mail", 1, session="s")
+    await publish_elsewhere(disk, "mail")
     await disk.submit("mail", 2, session="s")
     await disk.enqueue("mail", 3)
     await disk.backup(copy)
@@ -159,14 +163,15 @@ async def test_the_audit_chain_comes_along_and_says_that_it_was_restored(disk, c
     restore(again, copy, store_at, run=run)
     assert not Path(f"{again}.unfinished-audit").exists()  # noqa: ASYNC240 - a moment
     Path(f"{again}-left-audit").touch()  # noqa: ASYNC240 - likewise
-    with pytest.raises(ConfigurationError, match="nothing is overwritten"):
+    with pytest.raises(ConfigurationError, match="nothing was overwritten"):
         restore(f"{again}-left", copy, store_at)
     async with Standfast(again) as sf:
-        before, restored = await sf.audit.entries()
-        assert [before] == await disk.audit.entries()
+        *before, restored = await sf.audit.entries()
+        assert before == await disk.audit.entries()
+        assert {entry["kind"] for entry in before} == {"pause", "replay"}
         assert (restored["kind"], restored["detail"]) == ("restore", {"backup": "backup.db.later"})
         found = await sf.audit.verify()
-        assert (found["ok"], found["entries"], found["anchored"]) == (True, 2, 2)
+        assert (found["ok"], found["entries"], found["anchored"]) == (True, len(before) + 1, len(before) + 1)
 
 
 async def test_with_run_it_goes_on_and_completed_work_is_not_run_again(disk, copy, again):
@@ -211,10 +216,10 @@ async def test_writes_go_on_meanwhile_and_the_copy_is_one_moment(disk, copy, aga
 async def test_nothing_is_overwritten(disk, copy, again):
     await disk.enqueue("mail")
     await disk.backup(copy)
-    with pytest.raises(ConfigurationError, match="already there"):
+    with pytest.raises(ConfigurationError, match="already exists"):
         await disk.backup(copy)
     restore(again, copy, store_at)
-    with pytest.raises(ConfigurationError, match="already there"):
+    with pytest.raises(ConfigurationError, match="already exists"):
         restore(again, copy, store_at)
     with pytest.raises(ConfigurationError, match="in use by process"):
         restore(disk.settings.url.value, copy, store_at)
@@ -226,7 +231,7 @@ async def test_a_copy_that_differs_is_not_reported_and_not_left(disk, copy, tmp_
     await disk.enqueue("mail")
     counted = iter([{"jobs": 1}, {"jobs": 0}])
     monkeypatch.setattr("standfast.store.sqlite.sqlite_engine.drive", lambda *_: next(counted))
-    with pytest.raises(StoreUnavailable, match="does not hold"):
+    with pytest.raises(StoreUnavailable, match="differs from the store"):
         await disk.backup(copy)
     monkeypatch.undo()
     assert list(tmp_path.glob("backup.db*")) == []
@@ -315,4 +320,4 @@ async def test_a_backup_is_not_restored_over_a_store_that_a_process_has_open(dis
     if removed:
         assert restore(again, copy, store_at)["jobs"] == 1
     else:
-        assert "is already there, and nothing is overwritten" in refused(again, copy)
+        assert "already exists, and nothing was overwritten" in refused(again, copy)

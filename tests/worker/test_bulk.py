@@ -167,7 +167,7 @@ async def test_an_age_survives_coalescing_and_is_never_in_the_future(sf):
     assert (await job_of(sf, first.id)).first_seen_at == now - timedelta(hours=2)
     ahead = await sf.enqueue("mail", 4, first_seen_at=now + timedelta(days=1))
     assert (await job_of(sf, ahead.id)).first_seen_at == now
-    with pytest.raises(ConfigurationError, match="names no time zone"):
+    with pytest.raises(ConfigurationError, match="has no time zone"):
         await sf.enqueue_many("mail", [1], first_seen_at=[datetime(2026, 1, 1)])  # noqa: DTZ001
 
 

@@ -8,14 +8,23 @@ from typing import Any
 
 import pytest
 
-from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Standfast, Transient, UnknownJob
+from standfast import (
+    ConfigurationError,
+    IdempotencyConflict,
+    PayloadRejected,
+    Permanent,
+    Standfast,
+    Transient,
+    UnknownHandler,
+    UnknownJob,
+)
 from standfast.testing import drain
 from standfast.wings.calls import scripts
 from standfast.worker.pruner import Pruner
 from tests.between import between
 from tests.waiting import ended, job_of, seen
 from tests.worker.counted import counting
-from tests.worker.inside import listeners, live_callers, store_of
+from tests.worker.inside import listeners, live_callers, publish_elsewhere, store_of
 
 NOBODY_WAITS = 30.0
 
@@ -130,6 +139,7 @@ async def test_what_came_of_a_key_is_told_only_the_session_that_called(sf, verb,
     mine = await sf.run("pay", 1, session="a", idempotency_key="k")
     assert mine["result"] == {"account": "secret"}
     name = "pay" if here else "pay/elsewhere"
+    await publish_elsewhere(sf, "pay", "elsewhere")
     await sf.enqueue("pay", 1, handler="elsewhere", session="a", idempotency_key="else")
     key = "k" if here else "else"
     theirs = await getattr(sf, verb)(name, 1, session="b", idempotency_key=key)
@@ -176,7 +186,7 @@ async def test_a_key_whose_job_is_gone_is_told_and_not_called_again(sf):
     await sf.run("mail", 1, idempotency_key="k")
     sf.clock.advance(3600)
     await Pruner(store_of(sf)).prune()
-    with pytest.raises(UnknownJob, match="has ended and is not kept any more; it was not called again"):
+    with pytest.raises(UnknownJob, match="has ended and was pruned; the handler was not called"):
         await sf.run("mail", 1, idempotency_key="k")
     assert calls == {1: 1}
 
@@ -219,7 +229,7 @@ async def test_fifty_calls_of_a_queue_for_two_run_two_at_a_time(sf):
         ({"concurrency": {"key": "payload.to", "limit": 1}}, "It waits for a place of limit:mail:ada"),
         ({"concurrency": 1}, "It waits for a place of limit:mail: 1 of 1 are taken"),
         ({"rate": "1/h"}, "It waits for rate:mail, which lets the next one start in"),
-        ({"gate": lambda: False}, "Its queue's gate has been closed for 0.0 s: it says no"),
+        ({"gate": lambda: False}, "Its queue's gate has been closed for 0 s: it says no"),
     ],
 )
 async def test_what_holds_a_worker_back_holds_a_call_back(sf, rules, why):
@@ -326,11 +336,55 @@ async def test_without_the_handler_it_is_queued_and_waited_for(disk, url):
     assert "No live worker serves queue mail" in late["hint"]
 
 
-async def test_what_nobody_declared_is_queued_under_its_name(sf):
-    said = await sf.run("bills/pay", {}, timeout=0.01)
+@pytest.mark.parametrize("verb", ["run", "submit"])
+async def test_a_handler_that_no_process_ever_published_is_refused_with_the_nearest_names(sf, verb):
+    sf.handler("mail")(lambda _job: None)
+    await publish_elsewhere(sf, "bills", "pay")
+    await sf.enqueue("bills", 1, handler="pya")  # a job is no publication
+    call = getattr(sf, verb)
+    for name, near in {"bills/pya": ("bills/pay",), "pya": ("bills/pay",), "mial": ("mail",), "zzz": ()}.items():
+        with pytest.raises(UnknownHandler, match=f"no process ever published a handler '{name}'; nothing was") as told:
+            await call(name, {}, idempotency_key="k")
+        assert told.value.nearest == near
+    assert "did you mean bills/pay?" in str(await refused(call("bills/pya")))
+    assert "start the process that has it, or correct the name" in str(await refused(call("zzz")))
+    assert [job.handler for job in await sf.jobs()] == ["pya"]
+
+
+async def refused(call: Any) -> UnknownHandler:
+    with pytest.raises(UnknownHandler) as told:
+        await call
+    return told.value
+
+
+async def test_a_handler_that_another_process_published_is_queued_for_it(sf):
+    await publish_elsewhere(sf, "bills", "pay")
+    said = await sf.run("pay", {}, timeout=0.01)
     job = await job_of(sf, said["operation_id"])
     assert (said["status"], job.queue, job.handler) == ("queued", "bills", "pay")
-    assert "No process has declared a handler 'pay' for queue bills" in said["hint"]
+
+
+async def test_a_call_that_failed_elsewhere_is_taken_over_for_a_handler_that_is_not_there_yet(sf):
+    said = await sf.hand_over("bills/pay", {}, "it is down")
+    assert (await job_of(sf, said["operation_id"])).queue == "bills"
+
+
+async def test_a_reply_names_its_job_wherever_an_id_does(sf):
+    @sf.handler("mail")
+    async def mail(_job):
+        raise Permanent("no")
+
+    reply = await sf.run("mail")
+    job = await job_of(sf, reply["operation_id"])
+    assert await sf.status(reply) == job
+    assert await sf.wait(reply, 1) == job
+    assert await sf.result(reply) is None
+    assert await sf.explain(reply) == await sf.explain(job.id)
+    assert (await sf.dead_letters.get(reply)).id == job.id
+    assert (await sf.retry(reply))["operation_id"] == job.id
+    assert (await sf.cancel(reply)).id == job.id
+    with pytest.raises(ConfigurationError, match=r"pass receipt\.id, or a Reply"):
+        await sf.status({"id": job.id})
 
 
 # --- begin

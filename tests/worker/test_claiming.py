@@ -13,16 +13,25 @@ import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
+from standfast.lifecycle import NoticeKind
+from standfast.spine.claim import claim
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult
 from standfast.spine.registry import Registry
+from standfast.spine.rounds import run as run_round
+from standfast.store.engine import CommitUnknown, Engine
+from standfast.store.scripts import Call, writes
+from standfast.store.steps import Round
+from standfast.store.store import Store
+from standfast.store.waiting_requests import StandingClaim, StandingClaims
 from standfast.wings.http.sender import Sender
 from standfast.wings.limits.probes import says_no
 from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.worker import worker as worker_module
 from standfast.worker.claimer import Claimer
+from tests.between import Passed
 from tests.waiting import ended, job_of, reached, seen, stamp
-from tests.worker.inside import covers, deaf, idle, looked
+from tests.worker.inside import covers, deaf, idle, looked, store_of
 
 
 @pytest.fixture
@@ -59,6 +68,26 @@ async def test_claims_only_what_it_can_start(disk):
             job = await ended(disk, receipt.id)
             assert (job.attempts, job.deferrals) == (1, 0)
     assert door.most == {"mail": 2}
+
+
+async def test_the_next_jobs_are_claimed_while_the_first_begin(disk, monkeypatch):
+    """A database that waits until all attempts have begun could have claimed the next ones meanwhile."""
+    events: list[str] = []
+    claim = Store.claim
+
+    def noted(store: Store, request: ClaimRequest) -> Any:
+        events.append("claim")
+        return claim(store, request)
+
+    @disk.handler("mail")
+    async def mail(_job):
+        events.append("run")
+
+    await disk.enqueue_many("mail", list(range(600)))
+    monkeypatch.setattr(Store, "claim", noted)
+    async with disk.worker(concurrency=512):
+        await seen(lambda: events.count("run") == 600)
+    assert events[:3] == ["claim", "claim", "run"]
 
 
 async def test_one_slow_queue_never_holds_up_another(disk):
@@ -178,12 +207,21 @@ class AskedStore:
         self.orders: list[ClaimRequest] = []
         self.answers: asyncio.Queue[ClaimResult | Exception] = asyncio.Queue()
 
-    async def claim(self, order: ClaimRequest) -> ClaimResult:
+    def claim(self, order: ClaimRequest) -> Passed:
+        return Passed(self._answered(order))
+
+    async def _answered(self, order: ClaimRequest) -> ClaimResult:
         self.orders.append(order)
         answer = await self.answers.get()
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def stand(self, order: ClaimRequest) -> StandingClaim:
+        claims = StandingClaims()
+        standing = StandingClaim(claim, [order], claims.put, single=True)
+        standing.claims = claims
+        return standing
 
 
 NOTHING = ClaimResult(claims=[], rules={}, next_due=None)
@@ -192,7 +230,8 @@ NOTHING = ClaimResult(claims=[], rules={}, next_due=None)
 def claimer_of(store: Any) -> Claimer:
     doors, ready = QueueGates({}, Sender().ask), Readiness(Registry(), partial(says_no, sender=Sender()), monotonic)
     lanes: dict[str, tuple[str, ...]] = {"mail": ("mail",)}
-    return Claimer(store, "me", lanes, elsewhere=(), slots=4, start=lambda *_: None, doors=doors, readiness=ready)
+    begin = partial(Claimer, store, "me", lanes, elsewhere=(), slots=4, start=lambda *_: None)
+    return begin(give_back=lambda *_: None, doors=doors, readiness=ready)
 
 
 async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():
@@ -233,6 +272,98 @@ async def test_a_claim_that_fails_does_not_keep_its_worker_from_leaving():
     store.answers.put_nowait(LookupError("nobody foresaw this"))
     await claimer.stop()
     assert (claimer.failures, len(store.orders)) == (1, 1)
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_a_job_for_an_idle_worker_is_claimed_by_the_transaction_that_brings_it(disk):
+    disk.handler("mail")(lambda _job: None)
+    async with disk.worker() as worker:
+        await seen(lambda: idle(worker))
+        receipt = await disk.enqueue("mail")
+        job = await ended(disk, receipt.id)
+    assert stamp(job.claimed_at) == stamp(job.created_at)
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_a_job_is_run_once_although_the_commit_that_brought_and_claimed_it_is_in_doubt(disk, monkeypatch):
+    ran: list[str] = []
+    disk.queue("mail", lease=1)  # so that the worker compares often what it holds
+    disk.handler("mail")(lambda job: ran.append(job.id))
+    commit, fail = type(disk._store._engine)._commit, iter([True])  # noqa: SLF001 - the fault lies inside
+
+    def doubtful(engine: Engine[Any], connection: Any) -> None:
+        commit(engine, connection)
+        if next(fail, False):
+            raise CommitUnknown from OSError("the answer is lost")
+
+    async with disk.worker() as worker:
+        await seen(lambda: idle(worker))
+        monkeypatch.setattr(type(disk._store._engine), "_commit", doubtful)  # noqa: SLF001
+        receipt = await disk.enqueue("mail")
+        job = await ended(disk, receipt.id)
+    assert (job.state, ran) == ("completed", [receipt.id])
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_a_worker_that_left_claims_nothing_of_what_comes_afterwards(disk):
+    disk.handler("mail")(lambda _job: None)
+    async with disk.worker() as worker:
+        await seen(lambda: idle(worker))
+    receipt = await disk.enqueue("mail")
+    assert receipt.state == "queued"
+    assert (await job_of(disk, receipt.id)).state == "queued"
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "stopped"])
+async def test_a_worker_whose_loop_has_ended_keeps_no_job_from_the_others(url, closed):
+    """It did not drain, and its claim still waits in this process: what it took would stay until its lease is over."""
+
+    async def work() -> None:
+        theirs.handler("mail")(lambda _job: None)
+        worker = theirs.worker()
+        await worker.__aenter__()
+        await seen(lambda: idle(worker))
+
+    def abandoned() -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(work())
+        if closed:
+            loop.close()
+        return loop
+
+    theirs = Standfast(url)
+    loop = await asyncio.to_thread(abandoned)
+    async with Standfast(url) as here:
+        here.handler("mail")(lambda _job: None)
+        receipt = await here.enqueue("mail")
+        async with here.worker():
+            assert (await ended(here, receipt.id)).attempts == 1
+    loop.close()
+    store_of(theirs).close()
+
+
+@pytest.mark.parametrize(("claimed", "work"), [(["a"], {}), (["older"], {"mail": 0.0})])
+def test_other_workers_are_woken_unless_all_that_came_was_claimed(claimed, work):
+    """A claim may take a job that came before, of another handler than the newcomer's."""
+
+    @writes()
+    def enqueue(round_, items):
+        yield from ()
+        round_.notices[NoticeKind.ENQUEUED, "mail"] += ["a"]
+        round_.work["mail"] = 0.0
+        return items
+
+    @writes()
+    def take(round_, items):
+        yield from ()
+        round_.notices[NoticeKind.CLAIMED, "mail"] += claimed
+        return items
+
+    round_ = Round(1.0, 0.0, "", work={})
+    script = run_round(round_, [Call(enqueue, ["a"])], lambda _round: [Call(take, [ClaimRequest("me", ())])])
+    while next(script, None) is not None:
+        pass
+    assert round_.work == work
 
 
 async def test_a_worker_without_slots_is_refused(disk):

@@ -163,7 +163,7 @@ async def test_a_call_whose_end_nobody_can_look_at_any_more_does_not_say_that_no
         async with Standfast(url) as sf:
             waiting = asyncio.ensure_future(sf.run("mail", 1))
             [job] = await seen(lambda: worker.jobs(queue="mail", view="queued"))
-        with pytest.raises(StoreUnavailable, match=f"it is stored as job {job.id}") as refused:
+        with pytest.raises(StoreUnavailable, match=f"the call is stored as job {job.id}") as refused:
             await waiting
         assert not refused.value.definite
 

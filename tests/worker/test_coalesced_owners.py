@@ -6,6 +6,7 @@ import pytest
 
 from standfast import Permanent, Standfast
 from standfast.errors import ApprovalRefused
+from standfast.rules import Coalesce
 from standfast.testing import drain
 from tests.waiting import job_of
 
@@ -17,7 +18,7 @@ replay_rules:
 """
 
 
-def declared(sf: Standfast, coalesce: str = "latest", **options) -> list[tuple[object, str | None]]:
+def declared(sf: Standfast, coalesce: Coalesce = "latest", **options) -> list[tuple[object, str | None]]:
     """Declare a queue that notes what it ran with; give the notes."""
     ran: list[tuple[object, str | None]] = []
     sf.queue("notes", coalesce=coalesce, attempts=1)

@@ -72,6 +72,25 @@ async def test_without_a_grant_a_job_is_held_untried_and_goes_on_once_it_is_give
     assert (await sf.audit.verify())["ok"]
 
 
+async def test_history_counts_no_attempt_for_a_job_that_was_not_begun(sf, caplog):
+    paying(sf)
+    waits, late = (
+        await job_of(sf, await asked(sf)),
+        await sf.enqueue("pay", {}, session="s", expires=sf.clock.wall() + 5),
+    )
+    assert [(line.attempt, line.begun) for line in waits.history] == [(0, False)]
+    sf.clock.advance(6)
+    await drain(sf)
+    assert [(line.reason_code, line.attempt, line.begun) for line in (await job_of(sf, late.id)).history] == [
+        ("expired", 0, False)
+    ]
+    await sf.consent.grant("s", "pay", by="anna")
+    await drain(sf)
+    assert [line.attempt for line in (await job_of(sf, waits.id)).history] == [0, 0]
+    assert "handler pay, not begun: consent_required" in caplog.text
+    assert "attempt 1 of" not in caplog.text
+
+
 async def test_once_is_for_one_job_and_its_repeats(sf):
     entered = paying(sf)
     await sf.consent.grant("s", "pay", by="anna")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from standfast import Standfast, UnknownQueue
+from standfast import ConfigurationError, Standfast, UnknownQueue
 from standfast.application import standfast as application
 from standfast.spine.claim_requests import Publication
 from standfast.store.store import Store
@@ -238,3 +238,14 @@ async def test_a_worker_says_which_queues_no_handler_here_serves(disk, caplog):
     caplog.clear()
     async with disk.worker(["mail"]):
         assert "no handler here" not in caplog.text
+
+
+async def test_a_second_declaration_of_a_queue_changes_only_the_rules_that_it_names(disk):
+    disk.queue("mail", attempts=9, keep_completed=60)
+    disk.queue("mail", timeout=None, keep_completed=90)
+    with pytest.raises(ConfigurationError):
+        disk.queue("mail", attempts=-1)
+    disk.queue("mail", lease=30)
+    await disk.enqueue("mail", 1)
+    rules = await rules_in_force(disk, "mail")
+    assert (rules.attempts, rules.timeout, rules.keep_completed, rules.lease) == (9, None, 90, 30)

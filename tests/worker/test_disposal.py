@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -88,7 +89,7 @@ class TestDiscard:
         job_id = await letter(sf)
         won, lost = await outcomes([sf.dead_letters.discard(job_id, by=f"p{n}", reason="r") for n in range(32)])
         assert (won, {type(error) for error in lost}) == (1, {NotALetter})
-        told = ("another decision came first", "is no letter: it is cancelled")  # by when each of them read it
+        told = ("another decision came first", "is not a letter: it is cancelled")  # by when each of them read it
         assert [error for error in lost if not any(words in str(error) for words in told)] == []
         assert len(await chained(sf, "discard")) == len(await notices(sf, "discarded")) == 1
 
@@ -333,8 +334,9 @@ class TestAmend:
     async def test_of_those_who_read_the_same_one_wins(self, sf):
         broken(sf, "mail")
         row = (await sf._store.read(reads.job(await letter(sf), sf._store.boot()))).row  # noqa: SLF001
-        touch = LetterDecision(standing(row), row.attempts, Decision(kind="amend", job=row.id, queue="mail", **ASKED))
-        amendments = [Amendment(touch, f'{{"n":{n}}}', "{}", 1) for n in range(32)]
+        amend = partial(Decision, kind="amend", job=row.id, queue="mail", **ASKED)
+        touches = [LetterDecision(standing(row), row.attempts, amend()) for _ in range(32)]
+        amendments = [Amendment(touch, f'{{"n":{n}}}', "{}", 1) for n, touch in enumerate(touches)]
         answers = await asyncio.gather(*(store_of(sf).write(scripts.amend, each) for each in amendments))
         assert sum(answers) == 1
         after = await job_of(sf, row.id)
@@ -391,6 +393,15 @@ class TestPurge:
             "completed",
         ]
 
+    async def test_to_count_needs_no_reason_and_to_delete_does(self, sf):
+        broken(sf, "mail")
+        await letter(sf)
+        with pytest.raises(ConfigurationError, match="1 letter matches; nothing was deleted"):
+            await sf.dead_letters.purge(by="ann")
+        with pytest.raises(ConfigurationError, match="reason must be text"):
+            await sf.dead_letters.purge(by="ann", confirm=1)
+        assert len(await sf.dead_letters.list()) == 1
+
     async def test_many_go_in_bites(self, sf, monkeypatch):
         monkeypatch.setattr("standfast.wings.letters.disposal.BITE", 2)
         broken(sf, "mail")
@@ -406,3 +417,20 @@ class TestPurge:
         with pytest.raises(ConfigurationError, match="unknown filter"):
             await sf.dead_letters.purge({"que": "mail"}, **ASKED, confirm=0)
         assert await sf.dead_letters.purge({"queue": "none"}, **ASKED, confirm=0) == {"purged": 0}
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, 7, "text", None])
+async def test_a_collected_letter_keeps_a_list_when_it_is_amended(sf, wrong):
+    @sf.handler("mail")
+    async def mail(_job):
+        raise Permanent("never")
+
+    sf.queue("mail", coalesce="collect")
+    first = await sf.enqueue("mail", 1, thread_key="t")
+    await sf.enqueue("mail", 2, thread_key="t")
+    await drain(sf)
+    with pytest.raises(PayloadRejected, match=r"its payload is a list of payloads.*nothing was written"):
+        await sf.dead_letters.amend(first.id, wrong, **ASKED)
+    assert (await job_of(sf, first.id)).payload == [1, 2]
+    await sf.dead_letters.amend(first.id, [1, 3], **ASKED)
+    assert (await job_of(sf, first.id)).payload == [1, 3]

@@ -72,7 +72,9 @@ async def test_what_its_handler_could_not_find_is_looked_for_and_done_again(sf, 
     assert effects_of(first) == [{"name": "ticket", "verdict": "indeterminate", "receipt": 1}]
     job = await tried(sf, receipt)
     assert (job.state, job.result, receiver.calls) == ("completed", {"ticket": 2, "verified": True}, 2)
-    assert (effects_of(job), receiver.looked) == ([{"name": "ticket", "verdict": "verified", "receipt": 2}], [1])
+    looked, stands = effects_of(job)
+    assert looked == {"name": "ticket", "verdict": "absent", "receipt": None}
+    assert (stands, receiver.looked) == ({"name": "ticket", "verdict": "verified", "receipt": 2}, [1])
     [again] = [line for line in job.history if line.reason_code == "doubted_receipt"]
     assert "with the receipt 1" in (again.message or "")
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable
+from standfast.spine.claim import claim
+from standfast.store.engine import Engine
+from standfast.testing import drain
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.worker import Worker
 from tests.store.suite import claim_one
@@ -17,11 +21,13 @@ from tests.waiting import failure_of, job_of, reached, seen
 from tests.worker.inside import (
     beat_soon,
     beating,
+    claim_task,
     held,
     idle,
     is_open,
     keep_first_end_waiting,
     live_workers,
+    look_everywhere,
     start,
     store_of,
 )
@@ -130,6 +136,37 @@ async def test_a_plain_function_is_waited_for_and_told(disk):
     assert (job.state, job.result) == ("completed", "saw it")
 
 
+async def test_a_drain_says_which_plain_function_it_waits_for(disk, caplog):
+    started, go = threading.Event(), threading.Event()
+
+    def said() -> list[str]:
+        return [line.getMessage() for line in caplog.records if "cannot be stopped" in line.getMessage()]
+
+    @disk.handler("print")
+    def paper(_job):
+        started.set()
+        go.wait(20)
+
+    @disk.handler("mail")
+    async def letter(_job):
+        await asyncio.sleep(60)
+
+    async with disk.worker(grace=0.05) as worker:
+        receipt = await disk.enqueue("print")
+        await reached(disk, (await disk.enqueue("mail")).id, "running")
+        await seen(started.is_set)
+        assert said() == []
+        leaving = asyncio.create_task(worker.drain())
+        await seen(said)
+        go.set()
+        await leaving
+    [line] = said()
+    assert line.startswith(f"job {receipt.id} of handler print still runs")
+    assert "second signal" in line
+    assert "may run again" in line
+    assert (await job_of(disk, receipt.id)).state == "completed"
+
+
 async def test_draining_again_waits_for_the_same_end(disk):
     running = Running()
     disk.handler("mail")(running)
@@ -233,6 +270,103 @@ async def test_a_loop_that_is_stopped_before_an_attempt_began_gives_it_back(disk
     await sf.close()
     job = await job_of(disk, receipt.id)
     assert (job.state, job.attempts, job.deferrals) == ("queued", 0, 1)
+
+
+class SlowClaim:
+    """Keeps the first claim from its transaction until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.under_way, self.go = threading.Event(), threading.Event()
+        transact = Engine._transact  # noqa: SLF001 - there is no other place that only a claim passes
+
+        def wait(engine: Engine[Any], pending: list[Any], **how: Any) -> Any:
+            if any(each.script is claim for each in pending):
+                self.under_way.set()
+                assert self.go.wait(10)
+            return transact(engine, pending, **how)
+
+        monkeypatch.setattr(Engine, "_transact", wait)
+
+    async def cancel(self, tasks: Iterable[asyncio.Task[Any] | None]) -> None:
+        """Cancel tasks while the claim is under way, and then let it go."""
+        for task in tasks:
+            assert task is not None
+            assert task.cancel()
+        await asyncio.sleep(0)
+        self.go.set()
+
+
+def all_others() -> set[asyncio.Task[Any]]:
+    """Give what whoever stops a loop cancels: all its tasks, the one that claims too."""
+    return asyncio.all_tasks() - {cast("asyncio.Task[Any]", asyncio.current_task())}
+
+
+@pytest.mark.parametrize("drains", [True, False], ids=["drained", "left alone"])
+async def test_a_loop_that_is_stopped_while_a_claim_is_under_way_gives_back_what_it_brings(
+    disk, url, monkeypatch, drains
+):
+    sf, ran = Standfast(url), list[int]()
+    sf.handler("mail")(lambda job: ran.append(job.attempt))
+
+    async def program() -> None:
+        worker = await sf.worker(grace=60).__aenter__()
+        await seen(slow.under_way.is_set)
+        await slow.cancel(all_others())
+        if drains:
+            await worker.drain()
+
+    receipt = await disk.enqueue("mail")
+    slow = SlowClaim(monkeypatch)
+    await asyncio.to_thread(asyncio.run, program())
+    job = await reached(disk, receipt.id, "queued")
+    assert (job.attempts, job.deferrals, job.worker, ran) == (0, 1, None, []), "or it is running in no hands"
+    await sf.close()
+
+
+async def test_a_worker_whose_claim_was_cancelled_gives_back_what_it_brought_and_claims_again(disk, monkeypatch):
+    ran: list[int] = []
+    disk.handler("mail")(lambda job: ran.append(job.attempt))
+    first = await disk.enqueue("mail")
+    slow = SlowClaim(monkeypatch)
+    async with disk.worker() as worker:
+        await seen(slow.under_way.is_set)
+        claiming = claim_task(worker)
+        await slow.cancel([claiming])
+        job = await reached(disk, first.id, "completed")
+        assert (job.attempts, job.deferrals) == (1, 1), "the cancelled claim counts as no attempt"
+        second = await disk.enqueue("mail")
+        assert (await reached(disk, second.id, "completed")).deferrals == 0
+    assert claiming is not None
+    assert claiming.cancelled(), "whoever cancels a task is told so"
+    assert ran == [1, 1]
+
+
+async def test_a_worker_whose_claim_was_cancelled_before_its_first_step_claims_again(disk):
+    disk.handler("mail")(lambda _job: None)
+    async with disk.worker() as worker:
+        await seen(lambda: idle(worker))
+        look_everywhere(worker)
+        claiming = claim_task(worker)
+        assert claiming is not None
+        assert claiming.cancel()
+        receipt = await disk.enqueue("mail")
+        await reached(disk, receipt.id, "completed")
+        assert claiming.cancelled()
+
+
+async def test_a_run_of_what_is_due_that_is_cancelled_gives_back_what_its_claim_brings(disk, monkeypatch):
+    ran: list[int] = []
+    disk.handler("mail")(lambda job: ran.append(job.attempt))
+    receipt = await disk.enqueue("mail")
+    slow = SlowClaim(monkeypatch)
+    running = asyncio.create_task(drain(disk))
+    await seen(slow.under_way.is_set)
+    await slow.cancel([running])
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    job = await job_of(disk, receipt.id)
+    assert (job.state, job.attempts, job.deferrals, ran) == ("queued", 0, 1, [])
+    assert await drain(disk) == {"mail": 1}
 
 
 async def test_a_loop_that_is_stopped_while_an_end_is_written_writes_it(disk, url):

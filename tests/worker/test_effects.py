@@ -188,6 +188,39 @@ async def test_an_intent_that_is_still_open_is_not_closed_by_a_later_attempt_tha
     assert failure_of(await tried(sf, receipt)).landed == "maybe"
 
 
+@pytest.mark.parametrize("mode", ["replay", "verify_first"])
+@pytest.mark.parametrize("error", [Permanent("declined"), Transient("busy")])
+async def test_after_a_look_that_says_absent_an_attempt_that_came_to_nothing_leaves_no_doubt(sf, mode, error):
+    errors = [RuntimeError("cut off"), error]
+
+    @sf.handler("acts", replay=mode, effects=[Effect("ticket", lambda _job: False)])
+    async def handler(job):
+        async with job.effect("ticket"):
+            raise errors[job.attempt - 1]
+
+    receipt = await sf.enqueue("acts")
+    assert failure_of(await tried(sf, receipt)).landed == "maybe"
+    job = await tried(sf, receipt)
+    assert (failure_of(job).landed, {effect["verdict"] for effect in job.effects}) == ("no", {"absent"})
+
+
+async def test_an_effect_that_is_cut_off_again_after_a_look_is_in_doubt_again(sf):
+    @sf.handler("acts", effects=[Effect("ticket", lambda _job: False)])
+    async def handler(job):
+        with suppress(TimeoutError):
+            async with job.effect("ticket"):
+                raise TimeoutError
+        async with job.effect("ticket"):
+            raise Permanent("declined")
+
+    receipt = await sf.enqueue("acts")
+    assert failure_of(await tried(sf, receipt)).landed == "maybe"
+    await sf.dead_letters.replay(receipt.id, by="ann")
+    job = await tried(sf, receipt)
+    assert [(effect["verdict"], effect["attempt"]) for effect in job.effects][-1] == ("indeterminate", 2)
+    assert failure_of(job).landed == "maybe"
+
+
 async def test_a_receipt_that_was_recorded_counts_whatever_comes_after(sf, world):
     @sf.handler("acts", effects=[Effect("ticket")])
     async def handler(job):

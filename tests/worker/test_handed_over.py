@@ -105,6 +105,77 @@ async def test_a_retry_after_is_honoured_and_an_exhausted_round_dies(sf):
     assert (job.due_at - job.created_at).total_seconds() == 77
 
 
+async def test_a_call_handed_over_under_the_key_of_a_waiting_job_is_its_first_attempt(sf):
+    sf.queue("mail", backoff=fixed(10))
+    calls = counting(sf)
+    first = await sf.enqueue("mail", 1, idempotency_key="k")
+    said = await sf.hand_over("mail", 1, TimeoutError("no answer"), idempotency_key="k")
+    job = await job_of(sf, first.id)
+    assert (said["operation_id"], said["status"], said["reason_code"]) == (job.id, "queued", "timeout")
+    assert (job.attempts, [line.reason_code for line in job.history]) == (1, ["timeout"])
+    await sf.hand_over("mail", 1, TimeoutError("no answer"), idempotency_key="k")
+    assert (await job_of(sf, job.id)).attempts == 1, "it has begun, and its call is taken over once"
+    await drain(sf)
+    assert not calls, "not before its backoff"
+    sf.clock.advance(11)
+    await drain(sf)
+    assert ((await job_of(sf, job.id)).state, calls) == ("completed", {1: 1})
+
+
+async def test_a_waiting_job_whose_call_may_have_landed_elsewhere_is_not_run(sf):
+    calls = counting(sf, replay="manual")
+    first = await sf.enqueue("mail", 1, idempotency_key="k")
+    said = await sf.hand_over("mail", 1, TimeoutError("no answer"), idempotency_key="k")
+    assert (said["operation_id"], said["reason_code"]) == (first.id, "unknown_commit_state")
+    await drain(sf)
+    assert ((await job_of(sf, first.id)).state, calls) == ("dead", {})
+
+
+async def test_a_submission_that_its_caller_tried_first_has_had_its_one_attempt(sf):
+    calls = counting(sf)
+    first = await sf.submit("mail", 1, idempotency_key="k")
+    said = await sf.hand_over("mail", 1, TimeoutError("no answer"), idempotency_key="k")
+    assert (said["operation_id"], said["reason_code"]) == (first["operation_id"], "max_attempts")
+    await drain(sf)
+    assert not calls
+
+
+async def test_a_job_that_is_due_later_is_not_started_sooner_by_a_call_that_failed(sf):
+    sf.queue("mail", backoff=fixed(10))
+    first = await sf.enqueue("mail", 1, delay=3600, idempotency_key="k")
+    due = (await job_of(sf, first.id)).due_at
+    await sf.hand_over("mail", 1, TimeoutError("no answer"), idempotency_key="k")
+    job = await job_of(sf, first.id)
+    assert (job.attempts, job.due_at) == (1, due)
+
+
+async def test_a_failed_call_spends_no_attempt_of_another_sessions_job(sf):
+    first = await sf.enqueue("mail", 1, session="s-1", idempotency_key="k")
+    await sf.hand_over("mail", 1, TimeoutError("no answer"), session="s-2", idempotency_key="k")
+    assert (await job_of(sf, first.id)).attempts == 0
+
+
+async def test_a_failed_call_of_a_waiting_job_in_a_thread_lets_the_next_one_go_first(sf):
+    sf.queue("mail", coalesce="never")
+    calls = counting(sf)
+    first = await sf.enqueue("mail", 1, thread_key="t", idempotency_key="k")
+    second = await sf.enqueue("mail", 2, thread_key="t")
+    await sf.hand_over("mail", 1, Permanent("never"), idempotency_key="k")
+    await drain(sf)
+    assert ((await job_of(sf, first.id)).state, (await job_of(sf, second.id)).state) == ("dead", "completed")
+    assert calls == {2: 1}
+
+
+async def test_a_failed_call_spends_no_attempt_of_a_job_that_became_other_work(sf):
+    calls = counting(sf)
+    sf.queue("mail", coalesce="latest")
+    first = await sf.enqueue("mail", 1, thread_key="t", idempotency_key="k")
+    assert (await sf.enqueue("mail", 2, thread_key="t")).outcome == "coalesced"
+    await sf.hand_over("mail", 1, Permanent("never"), idempotency_key="k")
+    await drain(sf)
+    assert ((await job_of(sf, first.id)).state, calls) == ("completed", {2: 1})
+
+
 # --- results
 
 

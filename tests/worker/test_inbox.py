@@ -11,9 +11,12 @@ from standfast.errors import UnknownRequest
 from standfast.testing import drain
 from standfast.worker import upkeep
 from standfast.worker.upkeep import PruneRequest
+from tests.on_disk import path, url
 from tests.store.suite import swept
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, redriver
+
+__all__ = ["path", "url"]
 
 
 def flaky(sf: Standfast, queue: str = "mail", attempts: int = 3) -> list[str]:
@@ -204,8 +207,9 @@ async def test_an_approval_that_is_denied_or_expires_is_told(sf):
         else:
             sf.clock.advance("2d")
             await redriver(sf).step()
-        last, first = await sf.inbox.list(answer)
+        [last] = await sf.inbox.list(answer)
         assert (last["answer"], last["state"]) == (answer, "dead")
+        _, first = await sf.inbox.list(answer, unread=False)
         assert first["reason_code"] == last["reason_code"] == "max_attempts"
 
 
@@ -214,13 +218,72 @@ async def test_people_who_resolve_discard_or_cancel_are_told_of(sf):
     resolved, discarded = await ran(sf, "never", session="r"), await ran(sf, "never", session="d")
     await sf.dead_letters.resolve(resolved, by="anna", reason="done by hand", result={"by": "hand"})
     await sf.dead_letters.discard(discarded, by="anna", reason="not wanted")
-    [_, success] = sorted(await sf.inbox.list("r"), key=lambda each: each["kind"])
+    [success] = await sf.inbox.list("r")
     assert (success["kind"], success["by"], success["result"]) == ("retry_success", "anna", {"by": "hand"})
     ended = [each for each in await sf.inbox.list("d") if each["state"] == "cancelled"]
     assert [(each["kind"], each["by"]) for each in ended] == [("retry_exhausted", "anna")]
     queued = await sf.enqueue("mail", ["fine"], session="c", delay=60)
     await sf.cancel(queued.id)
     assert await sf.inbox.list("c") == [], "nothing of it was ever begun"
+
+
+async def test_the_inbox_has_the_last_word_on_a_job_and_not_what_was_so_before(sf):
+    """Before, "failed for good, then call retry" stayed unread beside the word that it is done."""
+    flaky(sf, attempts=1)
+    job_id = await ran(sf, "later", "fine")
+    assert await told(sf) == [("retry_exhausted", job_id)]
+    await sf.dead_letters.replay(job_id, by="anna")
+    await drain(sf)
+    assert (await sf.inbox.overview("s"))["unread"] == 1
+    assert await told(sf) == [("retry_success", job_id)]
+    assert (await sf.inbox.overview("s"))["unread"] == 0
+    assert await told(sf) == []
+    kept = await sf.inbox.list("s", unread=False)
+    assert [(each["kind"], each["read"]) for each in kept] == [("retry_success", True), ("retry_exhausted", True)]
+
+
+async def test_a_job_that_waited_for_consent_and_is_done_is_not_told_as_waiting(sf):
+    """Before, "waits for this session's consent" was all that the inbox ever said of it."""
+
+    @sf.handler("pay", consent=True)
+    async def pay(_job):
+        return {"paid": 5}
+
+    receipt = await sf.enqueue("pay", {}, session="s")
+    await drain(sf)
+    assert await told(sf) == [("retry_exhausted", receipt.id)]
+    await sf.consent.answer(receipt.id, by="anna")
+    await drain(sf)
+    [message] = await sf.inbox.list("s")
+    assert (message["kind"], message["state"], message["result"]) == ("submit_done", "completed", {"paid": 5})
+
+
+async def test_a_call_that_was_only_queued_is_told_once_it_is_done(sf):
+    """Its reply said `queued`; the caller need not be there when a worker does it."""
+    flaky(sf)
+    await sf.open()
+    await sf.queues.pause("mail")
+    reply = await sf.run("mail", ["fine"], session="s")
+    assert reply["status"] == "queued"
+    await sf.queues.resume("mail")
+    await drain(sf)
+    assert await told(sf) == [("submit_done", reply["operation_id"])]
+
+
+async def test_a_caller_that_vanishes_while_another_process_runs_its_call_finds_the_end_in_its_inbox(url):
+    """Killed with its server, it can tell nobody that it is gone: what it did not hear of stays unread."""
+    async with Standfast(url) as elsewhere, Standfast(url) as thin:
+        flaky(elsewhere)
+        await elsewhere.close()
+        await elsewhere.open()
+        async with elsewhere.worker():
+            vanished = await thin.begin("mail", ["fine"], session="gone")
+            heard = await (await thin.begin("mail", ["fine"], session="there")).reply()
+            await elsewhere.wait(vanished.id, 10)
+        assert await told(elsewhere, "gone") == [("submit_done", vanished.id)]
+        assert (heard["status"], await told(elsewhere, "there")) == ("ok", [])
+        await thin.inbox.keep_reply(heard)  # the reply did not get through after all
+        assert await told(elsewhere, "there") == [("submit_done", heard["operation_id"])]
 
 
 async def test_a_deferred_submission_is_told_however_it_ends(sf):
@@ -311,7 +374,7 @@ async def test_checks_look_for_the_session_whoever_asks(sf):
 async def test_a_superseded_job_leaves_the_word_to_its_successor(sf):
     sf.queue("mail", backoff=lambda _: 60)
     words = flaky(sf)
-    sf.queue("mail", attempts=3, backoff=lambda _: 60)
+    sf.queue("mail", attempts=3, backoff=lambda _: 60, coalesce="latest")
     await ran(sf, "later", thread_key="t")
     await ran(sf, "fine", thread_key="t")
     assert words == ["later", "fine"]

@@ -38,7 +38,7 @@ async def stands_still(sf: Standfast) -> dict[str, Any]:
     async def said() -> dict[str, Any] | None:
         answer = await sf.run("mail", {}, idempotency_key="k")
         assert answer["status"] == "running"
-        return None if "goes on without you" in answer["hint"] else answer
+        return None if "goes on without you" in answer["hint"] else {**answer}
 
     found: dict[str, Any] = await seen(said)
     return found

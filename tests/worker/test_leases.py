@@ -6,12 +6,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from standfast import Standfast, StoreUnavailable, no_backoff
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
+from standfast.store.postgres.two_writers import ClaimWriter
+from standfast.worker import worker as worker_module
 from standfast.worker.upkeep import Beat, HeldJob
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import (
@@ -36,6 +39,45 @@ TAKE_OVER = (
 def take_over(url: str, job_id: str | None) -> None:
     """Do what a sweeper and another worker would: give the job to somebody else under a new token."""
     written_outside(url, TAKE_OVER.format(job_id))
+
+
+async def test_what_was_claimed_beside_a_heartbeat_is_not_taken_for_lost(used_postgres_url, monkeypatch):
+    """The claim begins first and is committed last, so the heartbeat does not see it; its answer is heard first."""
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 3600.0)
+    claiming, beaten, entered, may_end = (threading.Event() for _ in range(4))
+    commit = ClaimWriter._commit  # noqa: SLF001 - no other place is between the claim and its end
+
+    def late(writer: ClaimWriter, connection: Any) -> None:
+        claiming.set()
+        assert beaten.wait(10)
+        commit(writer, connection)
+
+    def heard_late(report: Callable[[Beat], None], beat: Beat) -> None:
+        beaten.set()
+        assert entered.wait(10)
+        report(beat)
+
+    async with Standfast(used_postgres_url) as sf:
+
+        @sf.handler("mail")
+        async def handler(_job):
+            entered.set()
+            await asyncio.to_thread(may_end.wait, 10)
+
+        async with sf.worker() as worker:
+            await seen(lambda: idle(worker))
+            monkeypatch.setattr(ClaimWriter, "_commit", late)
+            receipt = await sf.enqueue("mail", delay=0.2)  # else it would be claimed by the transaction that brings it
+            await seen(claiming.is_set)
+            beat = worker._heartbeat  # noqa: SLF001
+            beat._report = partial(heard_late, beat._report)  # noqa: SLF001
+            judged = asyncio.Event()
+            listen_to_beats(worker, lambda _beat: judged.set())
+            await asyncio.to_thread(beat.beat)
+            await judged.wait()
+            may_end.set()
+            job = await ended(sf, receipt.id)
+    assert (job.state, job.attempts, job.history) == ("completed", 1, [])
 
 
 async def test_a_worker_that_lost_a_job_stops_it_and_its_end_lands_nowhere(disk, url):

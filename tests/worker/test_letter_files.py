@@ -231,7 +231,7 @@ async def again(sf: InMemory, file: io.BytesIO) -> dict[str, int]:
 async def test_nothing_is_overwritten(sf, tmp_path):
     file = tmp_path / "there"
     file.write_text("precious")
-    with pytest.raises(ConfigurationError, match="nothing is overwritten"):
+    with pytest.raises(ConfigurationError, match="nothing was overwritten"):
         await sf.dead_letters.export(file)
     with pytest.raises(ConfigurationError, match="unknown filter"):
         await sf.dead_letters.export(tmp_path / "new", {"que": "mail"})
@@ -258,7 +258,7 @@ async def test_a_line_that_is_no_letter_is_named(sf, wrong, why):
     good = file.getvalue()
     bad = wrong if isinstance(wrong, bytes) else json.dumps({**json.loads(good), "id": "another", **wrong}).encode()
     async with memory() as other:
-        with pytest.raises(ConfigurationError, match=f"line 2 is no letter of ours: .*({why})"):
+        with pytest.raises(ConfigurationError, match=f"line 2 is not a letter of standfast: .*({why})"):
             await other.dead_letters.import_(io.BytesIO(good + bad + b"\n"), **ASKED)
         assert await other.dead_letters.list() == []
         told = await other.dead_letters.import_(io.BytesIO(good + b"\n" + good), **ASKED)

@@ -15,15 +15,17 @@ from standfast.lifecycle import State
 from standfast.outcome import Drained, Lapsed
 from standfast.spine.accept import user
 from standfast.testing import drain
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.words import Notice
 from standfast.wings.records import reads
 from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
-from standfast.worker.upkeep import PruneRequest
+from standfast.worker.upkeep import PruneRequest, WorkerCard
 from tests.store.suite import claim_one, failed
 from tests.store.suite import ended as settled
 from tests.waiting import ended, job_of, reached, seen
+from tests.worker.counted import counting
 from tests.worker.inside import deaf, idle, known_queues, looked, store_of
 from tests.worker.processes import children
 
@@ -354,11 +356,13 @@ async def test_explain_reads_the_store(sf):
     assert "Queue mail is paused" in await sf.explain(first.id)
     await sf.queues.resume("mail")
     later = await sf.enqueue("mail", {}, delay=60)
-    assert "due in 1.0 m" in await sf.explain(later.id)
+    assert "due in 1 min" in await sf.explain(later.id)
     await drain(sf)
     sf.clock.advance(30)
     sentence = await sf.explain(first.id)
-    assert "dead for 30.0 s, after 1 attempt: max_attempts of unclassified_error (RuntimeError: the disk" in sentence
+    assert (
+        "dead for 30 s, after 1 attempt: max_attempts, caused by unclassified_error (RuntimeError: the disk" in sentence
+    )
     with pytest.raises(UnknownJob):
         await sf.explain("x")
 
@@ -385,7 +389,7 @@ async def test_notices_come_in_commit_order_and_resume_anywhere(sf):
 
     ids = [receipt.id for receipt in await sf.enqueue_many("mail", [0, 1, 2])]
     await sf.enqueue("chat", 0)
-    await drain(sf)
+    await sf.worker().run_due()  # all of them in one claim
     whole = await first(10, sf.subscribe(after=0))
     assert [(each.kind, each.queue) for each in whole[:7]] == [
         *[("enqueued", "mail")] * 3,
@@ -427,7 +431,7 @@ async def test_notices_that_were_pruned_before_they_were_read_are_told_as_a_gap(
 
 async def test_notices_are_filtered_and_an_unknown_kind_is_refused(sf):
     for queue in ("mail", "chat", "mail"):
-        await sf.enqueue(queue, {}, thread_key="t")
+        await sf.enqueue(queue, {}, thread_key="t", coalesce="latest")
     await claim_one(store_of(sf), "chat")
     kinds = [(each.kind, each.queue) for each in await first(2, sf.subscribe(["claimed", "coalesced"], after=0))]
     assert kinds == [("coalesced", "mail"), ("claimed", "chat")]
@@ -468,3 +472,47 @@ async def test_stats_count_what_is_there(sf):
     assert datetime.fromisoformat(stats["next_retry_at"]).timestamp() == sf.clock.wall() + 55
     assert json.loads(json.dumps(stats)) == stats
     assert stats["counters"] == {"enqueued": 6, "claimed": 1}
+
+
+async def test_explain_says_that_no_live_worker_has_the_handler(sf):
+    """As in a deployment that is half done: the new code enqueues, and only old workers run."""
+    counting(sf)
+    sf.handler("mail", name="two")(lambda _job: None)
+    waits = await sf.enqueue("mail", 1, handler="two")
+    await store_of(sf).write(upkeep.beat, WorkerCard("old", "host", 1, '["mail"]', '{"mail/mail": {}}'))
+    assert "1 live worker serves queue mail without handler 'two'" in await sf.explain(waits.id)
+    await store_of(sf).write(upkeep.beat, WorkerCard("new", "host", 2, '["mail"]', '{"mail/two": {}}'))
+    assert "without handler" not in await sf.explain(waits.id)
+
+
+async def test_explain_names_only_handlers_that_block_a_worker_of_the_jobs_own_queue(sf):
+    async def beat(worker: str, queues: str, blocked_by: str | None = None) -> None:
+        card = WorkerCard(worker, "host", 1, queues, "{}", blocked_by=blocked_by)
+        await store_of(sf).write(upkeep.beat, card)
+
+    counting(sf)
+    await beat("mails", '["mail"]')
+    await beat("others", '["other"]', "other/sleeper")
+    waits = await sf.enqueue("mail", 1)
+    assert "blocked" not in await sf.explain(waits.id), "its worker is another one"
+    await beat("both", '["mail", "other"]')
+    assert "blocked" not in await sf.explain(waits.id), (
+        "a worker that serves both queues is not the one that is blocked"
+    )
+    await beat("both", '["mail", "other"]', "other/sleeper")
+    assert "blocked just now by other/sleeper" in await sf.explain(waits.id)
+    assert [each for each in (await sf.health())["issues"] if "other/sleeper: blocks" in each], "health names it once"
+    await claim_one(store_of(sf), worker="mails")
+    assert "blocked" not in await sf.explain(waits.id), "what runs is slowed down by its own worker alone"
+
+
+async def test_marks_of_workers_that_blocked_long_ago_are_forgotten(sf):
+    for number in range(3):
+        card = WorkerCard(f"worker-{number}", "host", number, '["mail"]', "{}", blocked_by="mail/sleeper")
+        await store_of(sf).write(upkeep.beat, card)
+        sf.clock.advance("50m")
+    facts = await store_of(sf).read(health_scripts.facts(store_of(sf).now(), store_of(sf).boot(), silent_after=60))
+    assert [name for name in facts.upkeep if name.startswith("blocked ")] == [
+        "blocked worker-1 mail/sleeper",
+        "blocked worker-2 mail/sleeper",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sqlite3
 import sys
@@ -14,6 +15,7 @@ from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, 
 from standfast.errors import StoreDamaged
 from standfast.store import store as store_module
 from standfast.store.sqlite import handle
+from standfast.wings.relay.outbox import Outbox
 from tests.waiting import ended, failure_of, job_of, seen
 from tests.warm import run_warm
 from tests.worker.outage import Outage
@@ -106,6 +108,7 @@ async def test_a_crash_between_handing_over_and_deleting_stores_it_once(disk, sh
     ran: list[int] = []
     disk.queue("mail", coalesce="latest")
     disk.handler("mail")(lambda job: ran.append(job.payload))
+    await disk.open()  # its rules are in force before anything is relayed
     ids = [disk.enqueue_sync("mail", number, tx=shop, thread_key=thread).id for number in (1, 2)]
     shop.commit()
     await asyncio.to_thread(relay_and_die, disk.settings.url.value, database)
@@ -132,7 +135,7 @@ async def test_checks_happen_when_the_caller_calls(disk, shop):
         await disk.enqueue("mail", object(), tx=shop)
     with pytest.raises(ConfigurationError, match="idempotency_key"):
         await disk.enqueue("mail", 1, idempotency_key="", tx=shop)
-    with pytest.raises(ConfigurationError, match="connection of sqlite3"):
+    with pytest.raises(ConfigurationError, match="SQLite database"):
         await disk.enqueue("mail", 1, tx="shop.db")
     with pytest.raises(ConfigurationError, match="needs an idempotency_key"):
         await disk.enqueue_http("mail", "POST", "https://a.example/", thread_key="t", tx=shop)
@@ -224,6 +227,27 @@ async def test_a_delay_counts_from_the_call(sf, shop, database):
     assert await relayed.relay() == 1
     await relayed.close()
     assert (await job_of(sf, receipt.id)).due_at.timestamp() == pytest.approx(called + 60, abs=0.01)
+
+
+@pytest.mark.parametrize("engine", ["file", "postgres"])
+async def test_a_job_the_store_can_never_take_holds_up_no_other(request, engine, path, shop, database):
+    url = path if engine == "file" else request.getfixturevalue("used_postgres_url")
+    async with Standfast(url) as disk:
+        await _never_taken(disk, shop, disk.outbox(lambda: sqlite3.connect(database)))
+
+
+async def _never_taken(disk: Standfast, shop: sqlite3.Connection, outbox: Outbox) -> None:
+    ids = [disk.enqueue_sync("mail", number, tx=shop).id for number in range(3)]
+    [(row,)] = shop.execute("SELECT job FROM standfast_outbox WHERE id = ?", (ids[1],))
+    wrong = json.dumps({**json.loads(row), "priority": 10**21})
+    shop.execute("UPDATE standfast_outbox SET job = ? WHERE id = ?", (wrong, ids[1]))
+    shop.commit()
+    assert (await outbox.relay(), await outbox.relay()) == (2, 1), "the first time it is left alone"
+    assert [(await job_of(disk, each)).state for each in ids] == ["queued", "dead", "queued"]
+    letter = await job_of(disk, ids[1])
+    assert letter.failure is not None
+    assert (letter.reason, "cannot take it" in letter.failure.message, waiting(shop)) == ("parse_error", True, 0)
+    await outbox.close()
 
 
 async def test_a_full_queue_keeps_its_jobs_waiting_in_order_and_lets_others_pass(disk, shop, outbox, monkeypatch):
@@ -358,3 +382,33 @@ async def test_enqueueing_needs_no_store_at_hand(tmp_path, shop):
     sf = Standfast(str(tmp_path / "not" / "there.db"))
     sf.enqueue_sync("mail", 1, tx=shop)
     assert not (tmp_path / "not").exists()
+
+
+FORKING = """
+import asyncio, os, sqlite3, sys
+from standfast import Standfast
+
+async def relay(outbox, sf, number):
+    shop = sqlite3.connect(sys.argv[2])
+    sf.enqueue_sync("mail", number, tx=shop)
+    shop.commit()
+    shop.close()
+    return await outbox.relay()
+
+sf = Standfast(sys.argv[1])
+outbox = sf.outbox(lambda: sqlite3.connect(sys.argv[2]))
+assert asyncio.run(relay(outbox, sf, 1)) == 1
+child = os.fork()
+if child == 0:
+    os._exit(asyncio.run(relay(outbox, sf, 2)))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+assert asyncio.run(relay(outbox, sf, 3)) == 1
+"""
+
+
+async def test_a_forked_child_relays_with_a_thread_of_its_own(disk, database):
+    """As a server does that forks its workers: the parent's thread is not there, and its connection is not touched."""
+    command = [sys.executable, "-c", FORKING, disk.settings.url.value, database]
+    done = await asyncio.to_thread(run_warm, command, env=environment(), timeout=30)
+    assert done.returncode == 0
+    assert sorted(job.payload for job in await disk.jobs()) == [1, 2, 3]

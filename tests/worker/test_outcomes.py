@@ -86,7 +86,7 @@ class Sent:
 class Lazy:
     """A model that fails in its own way when it is written out."""
 
-    def model_dump(self, mode: str) -> Any:
+    def model_dump(self, mode: str, *, by_alias: bool) -> Any:  # noqa: ARG002 - as pydantic has it
         raise Kinded(mode)
 
 
@@ -450,6 +450,12 @@ async def test_a_failure_says_where_in_the_applications_code_it_arose(sf, plain)
     line = source.__code__.co_firstlineno + 1
     assert failure_of(job).message.endswith(f" (at test_outcomes.py:{line} in {name})")
     assert job.history[0].message == failure_of(job).message
+
+
+async def test_the_log_writes_a_long_wait_as_pages_do_and_never_in_powers_of_ten(sf, caplog):
+    await after(sf, Raises(Transient("busy", retry_after=5400)), attempts=3)
+    [retried] = [record for record in caplog.records if record.name == "standfast.worker"]
+    assert retried.message.endswith("; it is tried again in 1 h 30 min")
 
 
 async def test_the_log_says_how_each_attempt_failed_and_what_follows(sf, caplog):

@@ -8,10 +8,10 @@ import pytest
 
 from standfast import JobView, Permanent, Standfast, Transient, Uncertain
 from standfast.errors import HandlerFailure
-from standfast.lifecycle import Triage
 from standfast.store.migrations import migrations
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.testing import drain
+from standfast.views import Triage
 from tests.core.test_policy_load import AS_PUBLISHED
 from tests.store import behind
 from tests.waiting import failure_of, job_of
@@ -104,7 +104,7 @@ async def test_what_may_have_landed_waits_for_a_person_where_no_other_rule_fits(
     assert (triage_of(job).rule, triage_of(job).note) == ("dlq_rules#1 (its effect may have landed)", NOTE)
     assert job.settled
     sentence = await sf.explain(job.id)
-    assert "max_attempts of unknown_commit_state (Uncertain: no reply" in sentence
+    assert "max_attempts, caused by unknown_commit_state (Uncertain: no reply" in sentence
     assert NOTE[1:] in sentence
 
 

@@ -162,7 +162,7 @@ async def test_a_waiting_retry_can_be_cancelled(sf):
 
 @pytest.mark.parametrize(
     ("probe", "why"),
-    [(7, "a probe is a function or a URL, not 7"), ("ftp://x/", "is no absolute url"), ("up", "no absolute")],
+    [(7, "a probe is a function or a URL, not 7"), ("ftp://x/", "is not an absolute url"), ("up", "not an absolute")],
 )
 async def test_what_cannot_be_asked_is_refused_at_once(sf, probe, why):
     with pytest.raises(ConfigurationError, match=why):

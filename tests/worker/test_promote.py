@@ -63,6 +63,7 @@ async def promote(source: str, target: str, **settings: Any) -> dict[str, Any]:
 
 
 async def _fail(job: Any) -> None:
+    job.progress(0.5, "half of it")
     if job.payload == "fails":
         raise Permanent("it cannot be")
     if job.payload == "again":
@@ -80,7 +81,7 @@ async def fill(sf: Standfast) -> None:
     await sf.dead_letters.replay(dead.id, by="anna", reason="see")
     await sf.worker().run_due()
     for number in (1, 2, 3):
-        await sf.enqueue("news", number, thread_key="t", idempotency_key=f"n{number}")
+        await sf.enqueue("news", number, thread_key="t", coalesce="latest", idempotency_key=f"n{number}")
     sf.queue("threads", coalesce="never")
     for number in (1, 2):
         await sf.enqueue("threads", number, thread_key="t", expires=2_000_000_000)
@@ -185,7 +186,7 @@ async def test_the_new_home_goes_on_where_the_old_one_stood(in_file, path, home,
     assert (first.outcome, first.state) == ("duplicate", "completed")
     with pytest.raises(IdempotencyConflict):
         await home.enqueue("mail", "other", idempotency_key="fails")
-    assert (await home.enqueue("news", 4, thread_key="t")).outcome == "coalesced"
+    assert (await home.enqueue("news", 4, thread_key="t", coalesce="latest")).outcome == "coalesced"
     told = await asyncio.wait_for(anext(home.subscribe(after=numbers[-1])), 10)
     assert told.seq > numbers[-1]
     assert (await home.stats())["queues"]["news"]["paused"]
@@ -213,6 +214,7 @@ async def test_nothing_a_store_holds_is_forgotten(in_file, path, home, postgres_
     here["redrive"] -= of_workers
     stays = {"schema", "clock", "worker", "moving", "changed_job", "changed_key", "sqlite_sequence"}
     stays |= {"browser_session"}  # its cookies are for another address
+    stays |= {"job_count"}  # the server counts what it was given: slots of time begin elsewhere there
     assert {name: columns for name, columns in here.items() if name not in stays} == {
         name: columns for name, columns in copied.items() if name != "tally"
     }
@@ -221,7 +223,7 @@ async def test_nothing_a_store_holds_is_forgotten(in_file, path, home, postgres_
             "SELECT table_name, column_name FROM information_schema.columns JOIN information_schema.tables"
             " USING (table_schema, table_name) WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
         ).fetchall()
-    new = {"schema", "worker", "told", "counted", "alias", "browser_session"}
+    new = {"schema", "worker", "told", "counted", "alias", "browser_session", "job_count", "job_counted"}
     there_only = {("redrive", column) for column in of_workers}
     assert {(name, column) for name, column in found if name not in new} - there_only == {
         (name, column) for name, columns in copied.items() for column in columns
@@ -305,7 +307,9 @@ def marks(path: str) -> tuple[list[Any], int]:
     """Look at what a promotion left in the file: its mark's state, and how many triggers."""
     with apsw.Connection(path) as beside:
         state = beside.execute("SELECT state FROM moving").fetchall()
-        [(triggers,)] = beside.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'")
+        [(triggers,)] = beside.execute(
+            "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'promote_%'"
+        )
     beside.close()
     return state, triggers
 
@@ -398,7 +402,7 @@ async def test_a_copy_that_differs_is_not_moved_to(in_file, path, postgres_url, 
     """Also where it was compared ahead, and changed afterwards."""
     await fill(in_file)
     told = await promote(path, postgres_url, tamper_at=step, tamper=TAMPERINGS[tampering])
-    assert "the copy is not what the store holds" in told["refused"]
+    assert "the copy differs from the store" in told["refused"]
     await in_file.enqueue("mail", "goes on")
     assert marks(path) == ([("given_up",)], 0)
 

@@ -49,6 +49,7 @@ async def test_a_plan_tells_what_would_happen_and_changes_nothing(sf):
         "would_run": 3,
         "already_landed": 0,
         "need_approval": 1,
+        "need_consent": 0,
         "denied": 2,
         "unchecked": 4,
         "moved_on": 0,

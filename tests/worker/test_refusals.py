@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from standfast import Standfast, Transient
 from standfast.testing import drain
 from standfast.wings.limits.holds import MOST_IN_A_ROW
+from standfast.worker import claimer
 from tests.waiting import failure_of, job_of
 
 
@@ -48,7 +49,7 @@ async def test_a_refusal_spends_no_attempt_and_waits_exactly_as_long_as_it_says(
     assert job.due_at - job.created_at == timedelta(seconds=60)
     [line] = job.history
     assert (line.refused, line.reason_code, line.landed, line.delay) == (True, "rate_limited", "no", 60.0)
-    assert "asked to wait until 00:01:00 UTC, which is in 1.0 m. No attempt was spent." in await sf.explain(job.id)
+    assert "asked to wait until 00:01:00 UTC, which is in 1 min. No attempt was spent." in await sf.explain(job.id)
     sf.clock.advance(59)
     assert not await drain(sf)
     sf.clock.advance(1)
@@ -57,6 +58,26 @@ async def test_a_refusal_spends_no_attempt_and_waits_exactly_as_long_as_it_says(
     await drain(sf)
     job = await job_of(sf, receipt.id)
     assert (runs, job.state, job.attempts, job.deferrals) == ([1, 1, 1], "completed", 1, 2)
+
+
+async def test_a_retry_while_the_receiver_has_everyone_wait_says_when_the_job_goes_on(sf):
+    runs, errors = refusing(sf, breaker={"dependency": "crm"})
+    errors += [refusal(60)]
+    refused = await sf.enqueue("crm", {"n": 1})
+    await drain(sf)
+    parked = await sf.enqueue("crm", {"n": 2})
+    await drain(sf)
+    until = (await job_of(sf, refused.id)).created_at + timedelta(seconds=60)
+    for receipt in (refused, parked, refused):
+        said = await sf.retry(receipt.id)
+        assert datetime.fromisoformat(said["retry_at"]) == until
+        assert "crm asked to wait until 00:01:00 UTC" in said["hint"]
+        await drain(sf)
+    assert runs == [1]
+    for seconds in (60, 1):  # the first batch is one job
+        sf.clock.advance(seconds)
+        await drain(sf)
+    assert sorted(runs) == [1, 1, 2]
 
 
 async def test_a_refusal_without_a_time_spends_an_attempt(sf):
@@ -201,10 +222,16 @@ async def test_the_log_says_that_no_attempt_is_spent(sf, caplog):
     await sf.enqueue("crm", {"n": 1})
     with caplog.at_level(logging.INFO, "standfast.worker"):
         await drain(sf)
-    assert "its receiver asked to wait 60 s, and no attempt is spent" in caplog.text
+    assert "its receiver asked to wait 1 min, and no attempt is spent" in caplog.text
 
 
 # --- other jobs for the same destination
+
+
+@pytest.fixture(autouse=True)
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start no job beside one that takes long, because the machine is busy."""
+    monkeypatch.setattr(claimer, "A_MOMENT", 60.0)
 
 
 async def one_by_one(sf) -> None:
@@ -229,7 +256,7 @@ async def test_other_jobs_for_the_same_destination_wait_without_being_tried(sf, 
     waiting = await job_of(sf, ids[1])
     assert (waiting.view, waiting.parked_on, waiting.attempts) == ("parked", f"hold:crm:{name}", 0)
     sentence = await sf.explain(ids[1])
-    assert f"{name} asked to wait until 00:01:00 UTC, which is in 1.0 m. No attempt is spent." in sentence
+    assert f"{name} asked to wait until 00:01:00 UTC, which is in 1 min. No attempt is spent." in sentence
     late = (await sf.enqueue("crm", {"n": 4, "tenant": "a"})).id
     await one_by_one(sf)
     assert runs == [1]
@@ -317,4 +344,4 @@ async def test_health_names_a_destination_that_asks_to_wait_for_long(sf):
     errors += [refusal(2 * 3600)]
     await sf.enqueue("crm", {"n": 1})
     await drain(sf)
-    assert "crm: crm asked its callers to wait for 2.0 h" in (await sf.health())["issues"]
+    assert "crm: crm asked its callers to wait for 2 h" in (await sf.health())["issues"]

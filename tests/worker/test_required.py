@@ -65,7 +65,7 @@ async def test_a_worker_defers_the_jobs_of_a_disabled_handler_and_says_why(sf, b
     assert (bridge.calls, bridge.asked) == (0, 1)
     sf.clock.advance(5)
     assert await sf.explain(job.id) == (
-        "Its handler 'notes' has been disabled for 5.0 s: what it requires says no (it said False). That is asked "
+        "Its handler 'notes' has been disabled for 5 s: what it requires says no (it said False). That is asked "
         "again by itself, and no attempt is spent; `retry` calls it all the same."
     )
     health = await sf.health()

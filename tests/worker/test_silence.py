@@ -78,12 +78,12 @@ async def test_a_job_whose_worker_was_killed_says_so_everywhere(sf):
     beat(store_of(sf))
     claim = await claim_one(store_of(sf))
     sf.clock.advance(29)
-    assert await sf.explain(receipt.id) == f"It has been running for 29.0 s on {claim.worker}, attempt 1 of 5."
+    assert await sf.explain(receipt.id) == f"It has been running for 29 s on {claim.worker}, attempt 1 of 5."
     assert (await sf.stats())["worker_running"]
     assert not any("of a silent worker" in issue for issue in await issues(sf))
     sf.clock.advance(18)
     said = await sf.explain(receipt.id)
-    assert f"on {claim.worker}, which has been silent for 47.0 s and may be gone. Its lease ends in 43.0 s" in said
+    assert f"on {claim.worker}, which has been silent for 47 s and may be gone. Its lease ends in 43 s" in said
     assert said.endswith("none is alive: start one with `standfast worker app:sf`.")
     counted = await sf.stats()
     assert (counted["workers"], counted["worker_running"]) == ([], False)
@@ -110,4 +110,4 @@ async def test_a_short_lease_makes_its_worker_silent_sooner(sf):
     receipt = await sf.enqueue("mail")
     await claim_one(store_of(sf))
     sf.clock.advance(7)
-    assert "silent for 7.0 s and may be gone. Its lease is over" in await sf.explain(receipt.id)
+    assert "silent for 7 s and may be gone. Its lease is over" in await sf.explain(receipt.id)

@@ -169,8 +169,8 @@ class Odd(pydantic.BaseModel):
 
 UNKEEPABLE = [
     (object, "is of type object"),
-    (lambda: float("nan"), "holds nan"),
-    (lambda: {"deep": [float("inf")]}, "holds inf"),
+    (lambda: float("nan"), "contains nan"),
+    (lambda: {"deep": [float("inf")]}, "contains inf"),
     (lambda: "x" * LARGEST_RESULT, "bytes where"),
     (lambda: {1: "x"}, "a key is of type int"),
     (lambda: "\ud800", "not Unicode"),

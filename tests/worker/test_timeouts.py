@@ -149,10 +149,11 @@ async def test_a_plain_function_past_its_time_keeps_its_slot_and_its_late_succes
         await seen(lambda: time.monotonic() > waited_until)
         job = await job_of(disk, receipt.id)
         assert (job.state, job.attempts, slow.runs) == ("running", 1, 1)
+        assert [line.reason_code for line in job.history] == ["overdue"]  # while it runs, not only once it returned
         assert (await job_of(disk, behind.id)).state == "queued"
         slow.go.set()
         job = await ended(disk, receipt.id)
-        assert (job.state, job.result, job.attempts, job.history) == ("completed", "late but done", 1, [])
+        assert (job.state, job.result, job.attempts, len(job.history)) == ("completed", "late but done", 1, 1)
         await ended(disk, behind.id)
     assert slow.runs == 2
     assert (await disk.health())["issues"] == []
@@ -201,3 +202,54 @@ async def test_no_timeout_must_be_written_and_is_kept(disk):
         await reached(disk, receipt.id, "running")
         assert not watches_deadlines(worker)
         await ended(disk, receipt.id)
+
+
+async def test_a_plain_function_sees_that_it_is_cancelled_and_can_stop(disk):
+    """By a person or by its timeout alike."""
+    entered = threading.Event()
+
+    @disk.handler("print", timeout=60)
+    def handler(job):
+        entered.set()
+        while not job.cancelled:
+            time.sleep(0.01)
+        return "stopped"
+
+    @disk.handler("late", timeout=SHORT)
+    def late(job):
+        while not job.cancelled:
+            time.sleep(0.01)
+        return "stopped"
+
+    async with disk.worker():
+        receipt = await disk.enqueue("print")
+        await seen(entered.is_set)
+        await disk.cancel(receipt.id)
+        assert (await ended(disk, receipt.id)).result == "stopped"
+        assert (await ended(disk, (await disk.enqueue("late")).id)).result == "stopped"
+
+
+async def test_an_async_handler_that_goes_on_past_its_time_is_in_its_history_while_it_runs(disk, monkeypatch):
+    monkeypatch.setattr("standfast.worker.executor.GOES_ON", 0.05)
+    go = asyncio.Event()
+
+    @disk.handler("mail", timeout=SHORT)
+    async def handler(job):
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                assert job.cancelled
+
+    async with disk.worker():
+        receipt = await disk.enqueue("mail")
+
+        async def noted() -> bool:
+            job = await job_of(disk, receipt.id)
+            return (job.state, [line.reason_code for line in job.history]) == ("running", ["overdue"])
+
+        try:
+            await seen(noted)
+        finally:
+            go.set()  # or a test that fails never ends
+        assert (await ended(disk, receipt.id)).state == "completed"

@@ -132,7 +132,7 @@ async def test_a_dead_surface_is_told_to_the_others(alerting, monkeypatch, recei
         await looked(sf)
         await tried(sf)
         [issue] = [each for each in (await sf.health())["issues"] if each.startswith("gone takes no alerts")]
-        assert "All connection attempts failed" in issue
+        assert "Connect call failed" in issue
         await tried(sf, 6)
         assert [each["data"]["kind"] for each in told(receiver)] == ["low_disk", "dead_sink"]
         assert (await open_alerts(sf))["dead_sink:gone"]["queue"] is None

@@ -185,9 +185,9 @@ async def flowing(sf: Standfast) -> None:
 async def coalesced(sf: Standfast) -> None:
     """Fold a job into one that waits, which makes that the newcomer's."""
     with tracer.start_as_current_span("before"):
-        await sf.enqueue("mail", 0, thread_key="t")
+        await sf.enqueue("mail", 0, thread_key="t", coalesce="latest")
     tracing.exporter().clear()
-    await sf.enqueue("mail", 1, thread_key="t")
+    await sf.enqueue("mail", 1, thread_key="t", coalesce="latest")
 
 
 async def amended(sf: Standfast) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 from standfast import Backpressure, ConfigurationError, IdempotencyConflict, Receipt, Standfast
 from standfast.application.wings import SCRIPTS
 from standfast.spine import rounds
-from standfast.store.scripts import Call
+from standfast.store.scripts import Call, Feeds
 from standfast.store.steps import Round, Script
 from standfast.worker import worker as worker_module
 from tests.postgres import connect, split_schema
@@ -125,6 +125,7 @@ async def test_a_key_answers_inside_and_a_conflict_leaves_the_transaction_usable
 
 
 async def test_a_thread_folds_inside_and_unfolds_with_a_roll_back(sf, theirs):
+    sf.queue("mail", coalesce="latest")
     first = await sf.enqueue("mail", 1, thread_key="t")
     folded = await sf.enqueue("mail", 2, thread_key="t", tx=theirs.tx)
     assert folded == Receipt(first.id, "coalesced", "queued")
@@ -166,8 +167,8 @@ async def test_their_search_path_is_as_before(sf, theirs):
 async def test_a_fault_inside_is_raised_and_leaves_nothing_behind(sf, theirs, monkeypatch):
     before = await theirs.read("SHOW search_path")
 
-    def broken(round_: Round, calls: Sequence[Call]) -> Script[Any]:
-        yield from rounds.run(round_, calls)
+    def broken(round_: Round, calls: list[Call], feeds: Feeds | None) -> Script[Any]:
+        yield from rounds.run(round_, calls, feeds)
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(store_of(sf)._engine, "_scripts", replace(SCRIPTS, run=broken))  # noqa: SLF001
@@ -285,13 +286,14 @@ async def test_sqlalchemy_in_autocommit_is_refused(sf, postgres_url, driver):
 
 async def test_other_databases_and_other_things_are_refused(sf, tmp_path, postgres_url):
     with sqlalchemy.create_engine("sqlite://").connect() as other:
-        with pytest.raises(ConfigurationError, match="to sqlite over pysqlite"):
+        other.dialect.name = "mysql"  # there is no server of its kind here
+        with pytest.raises(ConfigurationError, match="to mysql over pysqlite"):
             await sf.enqueue("mail", 1, tx=other)
         other.engine.dispose()
     with pytest.raises(ConfigurationError, match="psycopg, asyncpg or SQLAlchemy"):
         await sf.enqueue("mail", 1, tx="shop")
     async with Standfast(str(tmp_path / "queue.db")) as file, libraries.with_psycopg(plain(postgres_url)) as theirs:
-        with pytest.raises(ConfigurationError, match="connection of sqlite3, not Connection"):
+        with pytest.raises(ConfigurationError, match="SQLite database"):
             await file.enqueue("mail", 1, tx=theirs.tx)
 
 

@@ -83,7 +83,7 @@ async def test_letters_that_the_full_queue_has_no_room_for_are_told_when_it_has(
 
 
 def test_a_queue_that_cannot_hold_one_alert_for_every_surface_is_refused(alerting, receiver):
-    with pytest.raises(ConfigurationError, match="told to up to 2 surfaces"):
+    with pytest.raises(ConfigurationError, match="goes to up to 2 surfaces"):
         carried(alerting(one_webhook(receiver) + '[notify.surfaces.chat]\nwebhook = "http://127.0.0.1:9/"\n' + ONE))
 
 

@@ -1,6 +1,24 @@
-"""Standfast, the object an application holds: its verbs by meaning, a file for each."""
+"""Standfast, the object an application holds: its verbs by meaning, a file for each.
 
-from standfast.application.standfast import Standfast, default
-from standfast.application.wings import store_at
+The names are imported when they are used: what stands below imports parts of this package, and not all of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from standfast.application.standfast import Standfast, default
+    from standfast.application.wings import store_at
 
 __all__ = ["Standfast", "default", "store_at"]
+
+_PLACES = {"Standfast": "standfast", "default": "standfast", "store_at": "wings"}
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and must refuse every other
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+        return found

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Never, Unpack
 
 import msgspec
 
-from standfast.application.fallback import FALLBACK, Otherwise, check_otherwise
+from standfast.application.bulk_arguments import ages_of, check_shared_key, keys_of, several
+from standfast.application.fallback import FALLBACK, check_otherwise
 from standfast.application.parts import Parts
+from standfast.application.prepared_job import PreparedJob
 from standfast.clock import Clock
-from standfast.concurrency.flows import run_sync
-from standfast.errors import ConfigurationError
-from standfast.job import HTTP, NewJob, Receipt
+from standfast.concurrency.flows import flow, run_sync
+from standfast.errors import ConfigurationError, StandfastError
+from standfast.job import HTTP, Details, NewJob, Receipt
 from standfast.rules import Seconds
-from standfast.spine.accept import Ages, Keys, ages_of, check_shared_key, keys_of, several
+from standfast.store.steps import text
+from standfast.typed.job_options import Ages, BulkOptions, EnqueueOptions, JobOptions, Keys, Otherwise
+from standfast.typed.unknown_options import refuse_unknown
 from standfast.wings.commands.verbs import Commands
 from standfast.wings.http import verbs as http
 from standfast.wings.jobs import scripts as operations
@@ -26,38 +31,71 @@ from standfast.wings.workflows.verbs import Workflow
 class Accepting(Parts):
     """Takes jobs in."""
 
-    def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **unknown: Never
+    ) -> None:
+        refuse_unknown("Standfast", unknown, ("url", "clock"))
         super().__init__(url, clock=clock)
         self._registry.add_built_in(http.built_in(self, self._sender))
         self._commands = Commands(self.settings.commands, self._registry, self)
         for queue, rules in self.settings.queues.items():
             self._commands.serve(queue, rules)
 
+    @flow
     async def enqueue(
-        self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
+        self,
+        queue: str,
+        payload: Any = None,
+        *,
+        handler: str | None = None,
+        otherwise: Otherwise | None = None,
+        tx: Any = None,
+        **options: Unpack[JobOptions],
     ) -> Receipt:
         """Store one job; it is on disk when this returns.
 
         `otherwise` is called without arguments instead when for certain nothing can be stored now: the store is away,
         the queue or the disk is full. `tx` is a connection of yours with a transaction open, and the job is there
-        exactly if you commit it: to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy), or to any SQLite
-        database (`sqlite3`), where it is written to an outbox, and is a job once `sf.outbox(...)` brought it here.
+        exactly if you commit it: to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy, Django), or to any
+        SQLite database (`sqlite3`, SQLAlchemy, Django), where it is written to an outbox, and is a job once
+        `sf.outbox(...)` brought it here.
+
+        Every job takes, too: `idempotency_key`, a name for this work, of which a second one is a `duplicate`;
+        `thread_key`, whose jobs run one at a time, in order; `coalesce`, what becomes of one of them that still waits
+        (`"never"`, `"latest"`, `"collect"`); `priority`, higher first; `delay` or `at`, when it may start; `expires`,
+        until when; `attempts` and `lease`, in place of the queue's; `session` and `requester`, who asks; `risk` and
+        `labels`, for policies and for people who look; `first_seen_at`, since when it is wanted. `handler` names the
+        one that does it, where that is not the queue's.
         """
-        [job] = self._acceptor.jobs(queue, (payload,), **options)
+        [job] = self._acceptor.jobs(queue, (payload,), handler=handler, **options)
         if otherwise is not None:
             return await self._accept_or(otherwise, job, tx)
         if tx is not None or job.handler == HTTP or self._admission.strict:
             return await self._accept(job, tx)
         return await self._reception.accept(job)
 
-    async def ingest(self, queue: str, payload: Any = None, *, body_key: str | None = None, **options: Any) -> Receipt:
+    @flow
+    async def ingest(
+        self,
+        queue: str,
+        payload: Any = None,
+        *,
+        handler: str | None = None,
+        body_key: str | None = None,
+        newest_counts: bool = False,
+        **options: Unpack[JobOptions],
+    ) -> Receipt:
         """Store one job that came from outside; it is on disk when this returns.
 
         Where `enqueue` refuses a payload that does not fit its handler, this takes it: it dies as `schema_invalid` at
         its first claim, where operators here see it. `body_key` is a second key beside `idempotency_key`: what has
-        either is a duplicate.
+        either is a duplicate. With `newest_counts` it folds into a waiting job of its thread, if its queue does not
+        collect.
         """
-        [job] = self._acceptor.jobs(queue, (payload,), from_outside=True, **options)
+        [job] = self._acceptor.jobs(queue, (payload,), handler=handler, from_outside=True, **options)
+        if newest_counts:
+            details = msgspec.json.decode(job.details, type=Details)
+            job = msgspec.structs.replace(job, details=text(msgspec.structs.replace(details, newest_counts=True)))
         return await self._accept(msgspec.structs.replace(job, body_key=body_key), None)
 
     async def count_ignored(self, queue: str) -> None:
@@ -77,12 +115,12 @@ class Accepting(Parts):
         return await self._reception.accept(job)
 
     def enqueue_sync(
-        self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
+        self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Unpack[EnqueueOptions]
     ) -> Receipt:
-        """Store one job from code without an event loop; it is on disk when this returns."""
-        [job] = self._acceptor.jobs(queue, (payload,), **options)
-        return run_sync(self._accept(job, tx) if otherwise is None else self._accept_or(otherwise, job, tx))
+        """Store one job from code that cannot await; it is on disk when this returns. `sf.sync` has the other verbs."""
+        return run_sync(self.enqueue(queue, payload, handler=handler, **options))
 
+    @flow
     async def enqueue_http(
         self,
         queue: str,
@@ -92,7 +130,7 @@ class Accepting(Parts):
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         timeout: Seconds | str | None = None,
-        **options: Any,
+        **options: Unpack[EnqueueOptions],
     ) -> Receipt:
         """Store one HTTP request that a worker will send; it is on disk when this returns.
 
@@ -102,16 +140,18 @@ class Accepting(Parts):
         request = http.request(method, url, body=body, headers=headers, timeout=timeout)
         return await self.enqueue(queue, request, handler=HTTP, **options)
 
+    @flow
     async def enqueue_many(
         self,
         queue: str,
         payloads: Iterable[Any],
         *,
+        handler: str | None = None,
         keys: Keys | None = None,
         first_seen_at: Ages | None = None,
         otherwise: Otherwise | None = None,
         tx: Any = None,
-        **options: Any,
+        **options: Unpack[BulkOptions],
     ) -> list[Receipt]:
         """Store several jobs in one transaction, or in yours: all of them, or none. Receipts come in their order.
 
@@ -120,12 +160,22 @@ class Accepting(Parts):
         an `IdempotencyConflict`, and then nothing is stored. `first_seen_at` keeps the age of what waited elsewhere,
         in the same ways, or one moment for all. `otherwise` is called once, for all of them.
         """
-        jobs = self._several_jobs(queue, [*several(payloads)], keys, first_seen_at, options)
+        jobs = self._several_jobs(queue, [*several(payloads)], keys, first_seen_at, {"handler": handler, **options})
         if otherwise is not None:
             check_otherwise(otherwise)
             stored, instead = self._accept_bulk(jobs, tx), [FALLBACK] * len(jobs)
             return await self._fallbacks.unless_stored(queue, otherwise, stored, instead)
         return await self._accept_bulk(jobs, tx)
+
+    async def enqueue_each(self, jobs: Iterable[Mapping[str, Any]]) -> list[Receipt | StandfastError]:
+        """Store jobs of any queues together; each is answered by itself, with its receipt or with the error.
+
+        A job is a dict of what `enqueue` takes: `queue`, `payload` and options; or `http` instead of `payload`, a dict
+        of what `enqueue_http` takes. Those that are refused keep no other out. What has a receipt is on disk.
+        """
+        from standfast.application.each import enqueue_each  # noqa: PLC0415 - few processes bring jobs like this
+
+        return await enqueue_each(jobs, self._acceptor, self._admission, self._reception)
 
     def _several_jobs(
         self, queue: str, payloads: Sequence[Any], keys: Keys | None, ages: Ages | None, options: dict[str, Any]
@@ -147,6 +197,16 @@ class Accepting(Parts):
         if tx is not None:
             return await self._transactions.enqueue(tx, jobs)
         return await self._reception.accept_bulk(jobs)
+
+    def prepare(
+        self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Unpack[JobOptions]
+    ) -> PreparedJob:
+        """Check one job and give it its id, and store it later, with `store()` or `store_sync()`.
+
+        For code that must name a job before it may exist: what runs when a transaction is committed, for example.
+        """
+        [job] = self._acceptor.jobs(queue, (payload,), handler=handler, **options)
+        return PreparedJob(job, partial(self._accept, tx=None))
 
     def workflow(self, name: str) -> Workflow:
         """Begin to write down a workflow: add its steps with `step`, then `await start()`."""

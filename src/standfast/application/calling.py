@@ -7,29 +7,39 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Never, TypeVar, Unpack, cast, overload
 
 from standfast.application.looking import Looking
 from standfast.application.traced_accept import traced
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import StoreClosed, StoreUnavailable, UnknownJob
 from standfast.job import Claim, NewJob, Receipt
-from standfast.spine.accept import Duration
 from standfast.spine.claim_requests import Accepted
 from standfast.spine.registry import Handler
+from standfast.typed.annotations import check_resolved, read_result
+from standfast.typed.job_options import Duration, RunOptions, SubmitOptions
+from standfast.typed.reply import Reply
+from standfast.typed.unknown_options import refuse_unknown
 from standfast.wings.calls import verbs as calls
 from standfast.wings.calls.hand_over import hand_over, judge
 from standfast.wings.calls.replies import of_other_session, spooled
 from standfast.wings.calls.scripts import Called
 from standfast.wings.calls.verbs import with_queue_reason
+from standfast.wings.calls.words import CALLED
 from standfast.wings.queues import handler_names
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.handler_names import Target
 from standfast.worker.caller import Caller
 from standfast.worker.settling import settle
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 AFTERWARDS = 10.0
 """Seconds that a call whose time is up is given to end, and to have its effects looked at."""
 SUBMITTED_LEASE = 600.0
+
+UNFIT = "the result is not what the handler's annotation says ({error}); read it as JSON with result('{id}')"
 
 Over = Callable[[float], Awaitable[bool]]
 """Waits so many seconds for the end of a call; tells whether there is nothing more to wait for."""
@@ -66,26 +76,38 @@ class StartedCall:
 class Calling(Looking):
     """Calls handlers. Every verb gives a Reply: what is so, and what to do next."""
 
+    @overload
+    async def run(self, handler: Handler[None, R], params: None = None, **options: Unpack[RunOptions]) -> Reply[R]: ...
+    @overload
+    async def run(self, handler: Handler[T, R], params: T, **options: Unpack[RunOptions]) -> Reply[R]: ...
+    @overload
+    async def run(self, handler: str, params: Any = None, **options: Unpack[RunOptions]) -> Reply[Any]: ...
     async def run(
         self,
-        handler: Handler | str,
+        handler: Handler[Any, Any] | str,
         params: Any = None,
         *,
         session: str | None = None,
         idempotency_key: str | None = None,
         timeout: Duration | None = None,
         requester: str | None = None,
-    ) -> dict[str, Any]:
+        **unknown: Never,
+    ) -> Reply[Any]:
         """Call a handler here and now. The call is on disk before it starts, and survives this process.
 
         `handler` is a handler of yours, `"queue/handler"`, the name of a queue with one handler, or a handler's name
         that is the only one. It starts under the same rules as in a worker: where it may not, the Reply is `queued`
         and says why. A failure that may pass puts it into the queue, for workers to go on with. The same
         `idempotency_key` gives the stored result, or where it stands, and never calls twice. Where this process does
-        not have the handler, the call is queued and waited for.
+        not have the handler, the call is queued and waited for; where no process ever published it, it is refused
+        with `UnknownHandler`, and nothing is written.
+        A handler of yours that says what it returns gives a Reply whose `result` is of that type; by name it is JSON.
         """
+        refuse_unknown("run", unknown, RunOptions.__annotations__)
         options: dict[str, Any] = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
-        return await (await self.begin(handler, params, timeout=timeout, **options)).reply()
+        check_resolved(_returns(handler))
+        reply = await (await self.begin(handler, params, timeout=timeout, **options)).reply()
+        return await self._typed(handler, reply)
 
     async def begin(
         self,
@@ -101,9 +123,9 @@ class Calling(Looking):
         within = calls.checked_timeout(timeout)
         target = await self.resolve_handler(handler)
         options = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
-        job = with_queue_reason(await self._new_job(target, params, **options), "retry")
+        job = with_queue_reason(await self._new_job(target, params, **options), CALLED)
         if self._registry.find(*target) is None:
-            return await self._queue_for_others(job, within, requester)
+            return await self._queue_for_others(job, within, requester, session)
         caller = self._callers.of_this_loop()
         calling = asyncio.ensure_future(self._call(caller, job, within))
         receipt, called = await asyncio.shield(
@@ -115,9 +137,17 @@ class Calling(Looking):
         answer = partial(self._reply, receipt, job, requester, recovered=recovered)
         return StartedCall(receipt, _CallEnd(caller, claim), within, answer, self._callers.replying)
 
+    @overload
+    async def submit(
+        self, handler: Handler[None, R], params: None = None, **options: Unpack[SubmitOptions]
+    ) -> Reply[R]: ...
+    @overload
+    async def submit(self, handler: Handler[T, R], params: T, **options: Unpack[SubmitOptions]) -> Reply[R]: ...
+    @overload
+    async def submit(self, handler: str, params: Any = None, **options: Unpack[SubmitOptions]) -> Reply[Any]: ...
     async def submit(
         self,
-        handler: Handler | str,
+        handler: Handler[Any, Any] | str,
         params: Any = None,
         *,
         session: str | None = None,
@@ -125,14 +155,17 @@ class Calling(Looking):
         lease: Duration = SUBMITTED_LEASE,
         idempotency_key: str | None = None,
         requester: str | None = None,
-    ) -> dict[str, Any]:
+        **unknown: Never,
+    ) -> Reply[Any]:
         """Have a worker call a handler, once; the Reply comes at once, `queued`, with the id to ask by."""
+        refuse_unknown("submit", unknown, SubmitOptions.__annotations__)
+        check_resolved(_returns(handler))
         target = await self.resolve_handler(handler)
         options = {"session": session, "priority": priority, "lease": lease, "idempotency_key": idempotency_key}
         job = with_queue_reason(
             await self._new_job(target, params, attempts=1, requester=requester, **options), "deferred_submit"
         )
-        return await self._reply(await self._reception.accept(job), job, requester)
+        return await self._typed(handler, await self._reply(await self._reception.accept(job), job, requester))
 
     async def hand_over(
         self,
@@ -143,7 +176,7 @@ class Calling(Looking):
         session: str | None = None,
         idempotency_key: str | None = None,
         requester: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Reply[Any]:
         """Take over a call that failed already, outside: the attempt counts, and the queue goes on from there.
 
         `error` is the exception, the result that tells of the failure, or a text. What may pass is queued with its
@@ -151,19 +184,49 @@ class Calling(Looking):
         same `idempotency_key` takes a call over once, however often it is handed over: the Reply says where it stands.
         """
         failed = judge(error)
-        target = await self.resolve_handler(handler)
+        target = await self.resolve_handler(handler, published_only=False)
         options = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
         job = with_queue_reason(await self._new_job(target, params, **options), "retry")
         await self._ready()
         await self.policy.refresh()
-        store = partial(hand_over, self._store, self.policy.known, settle, failed=failed)
-        return await self._reply(await traced(self.tracing, job, store), job, requester)
+        store = partial(
+            hand_over, self._store, self.policy.known, settle, failed=failed, error=error, requester=requester
+        )
+        return cast("Reply[Any]", await self._reply(await traced(self.tracing, job, store), job, requester))
 
     # --- how
 
-    async def resolve_handler(self, handler: Handler | str, *, queues: Collection[str] | None = None) -> Target:
-        """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these."""
-        return await handler_names.meant(handler, self._registry, self._declared_elsewhere, queues)
+    async def _typed(self, handler: Handler[Any, Any] | str, reply: dict[str, Any]) -> Reply[Any]:
+        """Read a result as the type that its handler returns; one that does not fit is left out, with a warning.
+
+        One that is cut in the Reply is fetched whole.
+        """
+        kind = _returns(handler)
+        if kind is None or reply.get("result") is None:
+            return cast("Reply[Any]", reply)
+        result = await self.result(reply["operation_id"])
+
+        def unfit(error: Exception) -> dict[str, Any]:
+            rest = {name: value for name, value in reply.items() if name != "result"}
+            return {**rest, "warning": UNFIT.format(error=error, id=reply["operation_id"])}
+
+        return cast("Reply[Any]", call_guarded(lambda: {**reply, "result": read_result(result, kind)}, unfit))
+
+    async def resolve_handler(
+        self, handler: Handler | str, *, queues: Collection[str] | None = None, published_only: bool = True
+    ) -> Target:
+        """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these.
+
+        A name that means none is refused with those that are nearest: `UnknownHandler`. Unless `published_only`, it is
+        taken as a queue's name, as `enqueue` does.
+        """
+        if not published_only:
+            return await handler_names.meant(handler, self._registry, self._declared_elsewhere, queues)
+        found = await handler_names.declared(handler, self._registry, self._declared_elsewhere, queues)
+        if found is None:
+            published = await self._store.read(queue_scripts.published_handlers())
+            raise handler_names.unknown(handler, self._registry, published, queues)
+        return found
 
     async def _declared_elsewhere(self, name: str) -> list[tuple[str, str]]:
         await self._ready()
@@ -185,7 +248,9 @@ class Calling(Looking):
         receipt = await self._reception.accept(job, call)
         return receipt, begun[-1] if begun else None
 
-    async def _queue_for_others(self, job: NewJob, within: float | None, requester: str | None) -> StartedCall:
+    async def _queue_for_others(
+        self, job: NewJob, within: float | None, requester: str | None, session: str | None
+    ) -> StartedCall:
         """Queue a call for a process that has the handler, to wait until it is settled or the time is up."""
         receipt = await self._reception.accept(job)
         with _known_to_be_stored(receipt):
@@ -199,7 +264,14 @@ class Calling(Looking):
                 return theirs or (await self.wait(receipt.id, seconds)).settled
             return False
 
-        return StartedCall(receipt, settled, within, partial(self._reply, receipt, job, requester))
+        async def reply() -> dict[str, Any]:
+            answer = await self._reply(receipt, job, requester)
+            if answer["status"] == "ok" and receipt.outcome == "accepted" and session is not None:
+                with suppress(StoreUnavailable):  # then the session has it in its inbox as well
+                    await self.inbox.received(answer["operation_id"], session)
+            return answer
+
+        return StartedCall(receipt, settled, within, reply)
 
     async def _reply(
         self, receipt: Receipt, job: NewJob, requester: str | None, *, recovered: bool = False
@@ -208,8 +280,8 @@ class Calling(Looking):
             found = await self.status(receipt.id)
         if found is None:
             raise UnknownJob(
-                f"job {receipt.id} had this key, has ended and is not kept any more; it was not called again: use "
-                "another key to call it anew"
+                f"job {receipt.id} had this key, has ended and was pruned; the handler was not called: use "
+                "another key to call it again"
             )
         if receipt.outcome == "spooled":
             return spooled(found)
@@ -220,6 +292,10 @@ class Calling(Looking):
         return {**answer, "registry_auto_recovered": True} if recovered else answer
 
 
+def _returns(handler: Handler[Any, Any] | str) -> Any:
+    return handler.returns if isinstance(handler, Handler) else None
+
+
 @contextmanager
 def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
     """Mark the error as indefinite where a call is stored and only its reply cannot be given."""
@@ -228,8 +304,8 @@ def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
     except StoreUnavailable as error:
         cause = "this Standfast was closed" if isinstance(error, StoreClosed) else "the store went away"
         raise StoreUnavailable(
-            f"{cause} before it could be seen what became of the call; it is stored as job {receipt.id}: ask for that, "
-            "and do not call again without the same key",
+            f"{cause} before the outcome of the call was known; the call is stored as job {receipt.id}: ask for its "
+            "status, and do not call again without the same key",
             definite=False,
         ) from error
 

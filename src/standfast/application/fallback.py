@@ -5,21 +5,20 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from standfast.concurrency.flows import run_on_loop
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
 from standfast.job import Receipt
 from standfast.store.store import Store
+from standfast.typed.job_options import Otherwise
 from standfast.wings.jobs.scripts import count_fallbacks
 
 log = logging.getLogger("standfast.queue")
 
 Answer = TypeVar("Answer")
-Otherwise = Callable[[], Any]
-"""Takes no argument; plain or async."""
 FALLBACK = Receipt(None, "fallback", None)
 
 
@@ -69,7 +68,7 @@ class Fallbacks:
             raise error
         with self._lock:
             self.untold[queue] += 1
-        log.warning("a call for queue %s goes to its fallback: %s", queue, error)
+        log.warning("a call for queue %s goes to its fallback: %s", queue, error, extra={"queue": queue})
 
     async def tell(self) -> None:
         """Have the store count them; while it cannot, they are kept."""

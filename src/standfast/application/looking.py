@@ -19,15 +19,15 @@ from standfast.errors import (
     WrongAddress,
 )
 from standfast.rules import Seconds
-from standfast.spine.ids import id_of
+from standfast.spine.ids import JobId, id_of
 from standfast.views import JobView
 from standfast.wings.access.words import Reach
 from standfast.wings.backup import verbs as backup
 from standfast.wings.calls.replies import part_of
-from standfast.wings.health import doctor, measures
+from standfast.wings.health import doctor, measures, worker_list
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.measures import Measures
-from standfast.wings.jobs import search
+from standfast.wings.jobs import prefixes, search
 from standfast.wings.notices import words as notices
 from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
@@ -41,7 +41,7 @@ LOOK_AGAIN = (0.005, 0.25)
 class Looking(Parts):
     """Looks at jobs, and at the whole."""
 
-    async def status(self, id: str | None) -> JobView | None:
+    async def status(self, id: JobId) -> JobView | None:
         """Look at a job; looking changes nothing."""
         wanted = id_of(id)
         if (waiting := await self._reception.view(wanted)) is not None:
@@ -50,10 +50,19 @@ class Looking(Parts):
         record = await self._store.read(reads.job(wanted, self._store.boot()))
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
 
+    async def full_id(self, beginning: str, what: str = "job") -> str:
+        """Complete the id of a job, workflow, approval or redrive from a beginning that no other has.
+
+        One that no id here begins with is given back as it is; one that several begin with is refused.
+        """
+        await self._ready()
+        return await prefixes.full_id(self._store, beginning, what)
+
     async def jobs(
         self,
         *,
         queue: str | None = None,
+        handler: str | None = None,
         state: str | None = None,
         view: str | None = None,
         reason_code: str | None = None,
@@ -61,6 +70,7 @@ class Looking(Parts):
         thread_key: str | None = None,
         session: str | None = None,
         label: str | None = None,
+        possible_duplicate: bool | None = None,
         q: str | None = None,
         limit: int = 50,
         cursor: int | None = None,
@@ -68,36 +78,48 @@ class Looking(Parts):
     ) -> Page:
         """List jobs, newest first; the page's `next_cursor` leads to the older ones.
 
-        `label` is `name` or `name:value`. `q` is looked for, as it is written, in ids, keys, payloads and failures.
+        `label` is `name` or `name:value`. `q` is looked for, as it is written, in ids, handlers, keys, payloads and
+        failures. `possible_duplicate` chooses jobs that may have had their effect twice, or with False the others.
         """
-        filters = {"queue": queue, "reason_code": reason_code, "error_kind": error_kind, "thread_key": thread_key}
+        filters = {
+            "queue": queue,
+            "handler": handler,
+            "reason_code": reason_code,
+            "error_kind": error_kind,
+            "thread_key": thread_key,
+        }
         named = {**filters, "state": state, "view": view, "session": session, "label": label, "q": q}
-        wanted = search.checked_filter(named, limit, cursor, reach)
+        wanted = search.checked_filter(named, limit, cursor, reach)._replace(
+            possible_duplicate=search.checked_flag("possible_duplicate", possible_duplicate)
+        )
         await self._ready()
         found = await self._store.read(listing.jobs(wanted, self._store.now()))
         return search.page(found, now=self._store.now(), skew=self._store.skew(), q=q)
 
-    async def wait(self, id: str | None, timeout: Seconds) -> JobView:
+    async def wait(self, id: JobId, timeout: Seconds) -> JobView:
         """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
         give_up = time.monotonic() + timeout
         pause, longest = LOOK_AGAIN
+        wanted = id_of(id)
         while True:
-            found = await self.status(id)
+            found = await self.status(wanted)
             if found is None:
-                raise UnknownJob.for_id(id)
+                raise UnknownJob.for_id(wanted)
             if found.settled:
                 return found
             left = give_up - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"job {id} is still {found.view} after {timeout} s; wait again, or look with status")
+                raise TimeoutError(
+                    f"job {wanted} is still {found.view} after {timeout} s; wait again, or look with status"
+                )
             await asyncio.sleep(min(pause, left))
             pause = min(longest, pause * 1.5)
 
-    async def result(self, id: str | None, key: str | None = None) -> Any:
+    async def result(self, id: JobId, key: str | None = None) -> Any:
         """Give a job's whole result, or one key of it; a job that is not done has none."""
         found = await self.status(id)
         if found is None:
-            raise UnknownJob.for_id(id)
+            raise UnknownJob.for_id(id_of(id))
         return found.result if key is None else part_of(found, key)
 
     def exists(self) -> bool:
@@ -143,7 +165,7 @@ class Looking(Parts):
         return before, self._store.location.schema_version()
 
     async def stats(self) -> dict[str, Any]:
-        """Count what is there, and what happened so far."""
+        """Show counts: what the store has now, and what happened so far."""
         try:
             await self._ready()
             return await overview.stats(self._store, await self._reception.spool_status())
@@ -152,6 +174,11 @@ class Looking(Parts):
             if spooled is not None and spooled.issue:
                 error.add_note(spooled.issue)
             raise
+
+    async def workers(self) -> list[dict[str, Any]]:
+        """Give every live worker, the oldest first: where it is, what it serves, and what it runs now."""
+        await self._ready()
+        return await worker_list.workers(self._store)
 
     async def measures(self) -> Measures:
         """Measure everything, for `/metrics`; while the store is away, what waits for it on this host."""
@@ -164,7 +191,7 @@ class Looking(Parts):
                 raise
             return measures.measure_away(spooled)
 
-    async def explain(self, id: str | None) -> str:
+    async def explain(self, id: JobId) -> str:
         """Say in one sentence, with evidence, why a job is where it is."""
         await self._ready()
         return await self._operations.explain(id)

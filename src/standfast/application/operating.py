@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from standfast.application.parts import Parts
 from standfast.rules import Seconds
 from standfast.spine.accept import user
+from standfast.spine.ids import JobId
+from standfast.typed.reply import Reply
 from standfast.views import JobView
 from standfast.wings.jobs.verbs import PROBE_FOR
 from standfast.wings.limits.probes import Probe
@@ -17,13 +19,13 @@ class Operating(Parts):
 
     async def retry(
         self,
-        id: str | None,
+        id: JobId,
         *,
         probe: Probe | None = None,
         timeout: Seconds = PROBE_FOR,
         by: str | None = None,
         session: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Reply[Any]:
         """Run a job again as soon as possible: a waiting one now, a letter by replay. A running one is left alone.
 
         With `probe`, a function or a URL, once that says yes (True, or 2xx); if it does not within `timeout`,
@@ -33,9 +35,10 @@ class Operating(Parts):
         """
         await self._ready()
         who = by or session or user()
-        return await self._operations.retry(id, by=who, session=session, probe=probe, timeout=timeout)
+        reply = await self._operations.retry(id, by=who, session=session, probe=probe, timeout=timeout)
+        return cast("Reply[Any]", reply)
 
-    async def cancel(self, id: str | None, *, by: str | None = None) -> JobView:
+    async def cancel(self, id: JobId, *, by: str | None = None) -> JobView:
         """End a job that is no longer wanted. A running one is asked, and ends cancelled unless it succeeds.
 
         `by` is who asks, where that is not the operating system's user; the job's history keeps it.

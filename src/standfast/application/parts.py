@@ -11,9 +11,10 @@ from standfast.application.fallback import Fallbacks
 from standfast.application.reception import Reception
 from standfast.application.traced_accept import TracedReception, TracedTransactions
 from standfast.application.wings import store_at
+from standfast.application.wrapping import Wrap
 from standfast.clock import Clock, SystemClock
 from standfast.spine.accept import Acceptor
-from standfast.spine.registry import Registry
+from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.wings.alerts.announcer import Announcer
 from standfast.wings.alerts.cursors import Cursors
@@ -22,11 +23,14 @@ from standfast.wings.alerts.lookout import Lookout
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.subscribers import Subscriptions
 from standfast.wings.alerts.surfaces import read as read_notify
+from standfast.wings.alerts.verbs import Alerts
 from standfast.wings.audit.verbs import Audit
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.health.verbs import wrong_now
 from standfast.wings.http.sender import Sender
+from standfast.wings.imports.verbs import Imports
+from standfast.wings.isolation.child_process import Children
 from standfast.wings.jobs.verbs import Operations, Queues
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.limits.probes import says_no
@@ -34,9 +38,12 @@ from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.notices.journal_reader import JournalReaders
 from standfast.wings.policy.verbs import Policies
+from standfast.wings.queues import handler_cards
 from standfast.wings.queues.checks import Admission
 from standfast.wings.queues.declarations import Declarations
+from standfast.wings.relay.outbox import Outbox
 from standfast.wings.relay.transactions import Transactions
+from standfast.wings.schedules.declared_schedules import DeclaredSchedules
 from standfast.wings.schedules.verbs import Schedules
 from standfast.wings.sessions.verbs import Inbox
 from standfast.wings.tokens.browser_sessions import BrowserSessions
@@ -44,6 +51,8 @@ from standfast.wings.tokens.shared_settings import SharedSettings
 from standfast.wings.tokens.verbs import Tokens
 from standfast.wings.workflows.verbs import Workflows
 from standfast.worker.caller import Caller, Callers
+from standfast.worker.life_hooks import LifeHooks
+from standfast.worker.middleware import Middleware
 from standfast.worker.worker import Worker
 
 
@@ -59,9 +68,10 @@ class Parts:
         self._sender = Sender()
         self._verifier = Verifier(self._sender)
         self._readiness = Readiness(self._registry, partial(says_no, sender=self._sender), self.clock.elapsed)
-        self._workers: WeakSet[Worker] = WeakSet()
+        self._make_working()
         self._acceptor = Acceptor(self._registry, self.clock)
         self._declared = Declarations(self._store, self._registry, self.settings)
+        self._declared.add_publisher(partial(handler_cards.publish, self._store, self._registry))
         self._ready = self._declared.publish
         self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
         self.workflows = Workflows(
@@ -73,18 +83,13 @@ class Parts:
         self.approvals = self.dead_letters.approvals
         self.queues = Queues(self._store, self._ready, self._admission)
         self.inbox = Inbox(self._store, self._ready)
-        self.consent = Consent(
-            self._store,
-            self._ready,
-            self._registry,
-            self.policy.known,
-            lifetime=self.settings.consent_lifetime.value,
-        )
+        self.consent = self._new_consent()
         self._make_telling()
-        self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
+        self._make_scheduling()
         self.audit = Audit(self._store, self._ready)
         self.tokens = Tokens(self._store, self._ready, viewer_payloads=self.settings.viewer_payloads)
         self.browser_sessions = self._new_browser_sessions()
+        self.imports = Imports(self._store, self._ready, self._acceptor, self._admission)
         self._operations = Operations(self._store, self.dead_letters, self._sender)
         self._fallbacks = Fallbacks(self._store)
         self._reception = self._new_reception()
@@ -94,6 +99,10 @@ class Parts:
     def publish_nothing(self) -> None:
         """Leave every rule in the store as it is, whatever file or code is here: for a process that only looks."""
         self._declared.publish_nothing()
+
+    def _own_queues(self) -> frozenset[str]:
+        """Give the queues that this process declares or serves."""
+        return frozenset(self._declared.rules) | frozenset(queue for queue, _ in list(self._registry.own))
 
     def _new_store(self) -> Store:
         """Make the store, not yet open."""
@@ -106,6 +115,25 @@ class Parts:
             approval_ttl=given.approval_ttl.value,
         )
 
+    def _make_working(self) -> None:
+        """Make what knows the workers of this process, and the child processes of isolated handlers."""
+        self._workers: WeakSet[Worker] = WeakSet()
+        self._wraps: list[Wrap] = []
+        """What frameworks put around the function of each handler."""
+        self._outboxes: list[Outbox] = []
+        """The databases of users that every worker here looks into."""
+        self._children = Children()
+        self._life = LifeHooks()
+        self._middleware = Middleware()
+        self._importable: set[Handler] = set()
+        """The isolated handlers that a child process was seen to import."""
+
+    def _make_scheduling(self) -> None:
+        """Make what knows schedules, and those that are declared here."""
+        self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
+        self._declared_schedules = DeclaredSchedules(self._store, self.schedules, self._own_queues)
+        self._declared.further = self._declared_schedules.statement
+
     def _make_telling(self) -> None:
         """Make what tells of what happens, here and outside."""
         self._notify = read_notify(self.settings.notify, self.settings.config.value)
@@ -116,6 +144,7 @@ class Parts:
         self._follower = Follower(self._store, self._notify, cursors, self._announcer)
         self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify, cursors)
         self._sinks = Sinks(self._store, self.clock)
+        self.alerts = Alerts(self._store, self._ready, wrong_now)
         self._lookout = Lookout(self._store, self.clock, wrong_now)
 
     def _new_reception(self) -> Reception:
@@ -146,6 +175,11 @@ class Parts:
             ttl=self.settings.approval_ttl.value,
         )
 
+    def _new_consent(self) -> Consent:
+        """Make what asks sessions for consent."""
+        lifetime = self.settings.consent_lifetime.value
+        return Consent(self._store, self._ready, self._registry, self.policy.known, lifetime=lifetime)
+
     def _new_browser_sessions(self) -> BrowserSessions:
         """Make what signs browsers in."""
         lasting = {"idle": self.settings.session_idle.value, "lifetime": self.settings.session_lifetime.value}
@@ -162,4 +196,5 @@ class Parts:
             policy=self.policy,
             declared=self._declared,
             tracing=self.tracing,
+            middleware=self._middleware,
         )

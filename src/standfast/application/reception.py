@@ -66,6 +66,10 @@ class Reception:
         answers = await self._stored(jobs, self._enqueue_bulk)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
+    async def accept_each(self, jobs: Sequence[NewJob]) -> list[Accepted]:
+        """Take in each of these jobs that can be stored; answer for each by itself."""
+        return await self._stored(jobs, self._enqueue)
+
     def _enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
         return self._store.write_all(intake.enqueue, jobs)
 

@@ -3,98 +3,181 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from standfast import settings
 from standfast.application.accepting import Accepting
 from standfast.application.calling import Calling
+from standfast.application.hooking import Hooking
 from standfast.application.looking import Looking
 from standfast.application.operating import Operating
+from standfast.application.registering import HandlerOptions, Register, RegisterInput, declare, types_of
+from standfast.application.wrapping import wrap_function
 from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import run_in_thread
+from standfast.failure.own_kinds import declare_kinds
+from standfast.job import Risk
 from standfast.profiles import rules_for
-from standfast.rules import QueueRules, Seconds
-from standfast.spine.registry import Handler, declare
+from standfast.rules import QueueRules, ReplayMode, Seconds, WhenLanded
+from standfast.spine.registry import Handler
+from standfast.typed.job_options import Duration, ScheduleOptions, When
+from standfast.typed.queue_options import QueueOptions
+from standfast.typed.sync import Sync
+from standfast.typed.unknown_options import refuse_unknown_of_handler
 from standfast.wings.alerts import delivery, subscribers
 from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
 from standfast.wings.alerts.lookout import EVERY as LOOK_EVERY
 from standfast.wings.alerts.surfaces import QUEUE
 from standfast.wings.effects.declared import Effects, checked_effects
+from standfast.wings.isolation.isolated_handler import IsolatedHandler
+from standfast.wings.isolation.isolated_handler import check as check_importable
 from standfast.wings.limits.probes import Requires, checked_probes
 from standfast.wings.limits.queue_gates import QueueGates
-from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox
-from standfast.worker.service import run_suspects_until_none, work_until_signalled
+from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox, Table
+from standfast.wings.schedules.declared_schedules import EVERY as SCHEDULES_EVERY
+from standfast.wings.schedules.rules import Missed
+from standfast.worker.life_hooks import LifeHooks
+from standfast.worker.service import (
+    Ending,
+    ProcessOptions,
+    drain_all,
+    run_suspects_until_none,
+    work_until_signalled,
+)
 from standfast.worker.upkeep import PruneRequest
-from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
+from standfast.worker.worker import GRACE, SLOTS, Worker
+
+T = TypeVar("T")
 
 
-class Standfast(Accepting, Calling, Looking, Operating):
+class Standfast(Hooking, Accepting, Calling, Looking, Operating):
     """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go.
 
     Once closed, every use raises, and nothing is opened: neither a store nor a file.
     """
 
+    @property
+    def sync(self) -> Sync:
+        """Every awaited verb as a plain call, from any thread: `sf.sync.wait(id, 10)`. See docs/plain-code.md."""
+        return Sync(self)
+
     # --- declaring
 
-    def queue(self, name: str, **rules: Any) -> QueueRules:
-        """Declare a queue's rules; see `QueueRules` for each setting. `standfast.toml` overrides what code says.
+    def queue(self, name: str, **rules: Unpack[QueueOptions]) -> QueueRules:
+        """Declare a queue's rules; `standfast.toml` overrides them. A second call changes only the rules it names.
 
-        For the names in `standfast.profiles` the defaults are the ready-made ones.
+        `QueueOptions` says what each means. For the names in `standfast.profiles` the defaults are the ready-made ones.
         """
-        said = rules_for(name, **rules)
+        given = self._declared.with_earlier(name, rules)
+        said = rules_for(name, **given)
         declared = self.settings.over(name, said)
-        overruled = [rule for rule in rules if getattr(said, rule) != getattr(declared, rule)]
+        overruled = [rule for rule in given if getattr(said, rule) != getattr(declared, rule)]
         self._commands.serve(name, declared)
-        self._registry.add_gate(name, rules.get("gate"))
-        self._declared.declare(name, said, declared, overruled)
+        self._registry.add_gate(name, given.get("gate"))
+        self._declared.declare(name, said, declared, overruled, given)
         return declared
 
+    @overload
+    def handler(self, queue: str, *, input: type[T], **options: Unpack[HandlerOptions]) -> RegisterInput[T]: ...
+    @overload
+    def handler(self, queue: str, *, input: Any = None, **options: Unpack[HandlerOptions]) -> Register: ...
     def handler(
         self,
         queue: str,
         *,
         name: str | None = None,
         input: Any = None,
-        replay: Literal["replay", "verify_first", "manual"] = "replay",
+        replay: ReplayMode | None = None,
         effects: Effects = (),
         requires: Requires = (),
         consent: bool = False,
-        risk: str | None = None,
+        risk: Risk | None = None,
         timeout: float | None = None,
         soft: bool = True,
-        when_landed: Literal["resume", "complete"] | None = None,
-    ) -> Callable[[Callable[..., Any]], Handler]:
+        when_landed: WhenLanded | None = None,
+        isolate: bool = False,
+        **unknown: Never,
+    ) -> Any:
         """Register a function, plain or async, as the one that does a queue's work.
 
-        The default `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects`
-        before a repeat if any may be there; `"manual"` leaves every repeat to a person. `when_landed` says what follows
-        when all of them are: `"resume"` runs the handler again, with `e.done` true, so that the code behind them is not
-        lost; `"complete"` completes the job. Unless told, a handler that keeps the ledger is resumed. See
-        docs/effects.md.
+        `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects` before a repeat
+        if any may be there; `"manual"` leaves every repeat to a person. Without it, `[store] replay` in
+        `standfast.toml` decides, and without that it is `"replay"`. `when_landed` says what to do if that look finds
+        that every effect happened: `"resume"` runs the handler again with `e.done` true, so that the code after the
+        effects runs too; `"complete"` completes the job. The default is `"resume"` for handlers that record effects
+        with `job.effect` or `job.once`, else `"complete"`. See docs/effects.md.
         With `consent`, it is entered only for sessions that have consented (`sf.consent`); see docs/sessions.md.
         `requires` are probes, functions that say yes or URLs that answer 2xx: while one says no, the handler is
         disabled in this process, and its jobs wait without spending attempts. See docs/agents.md.
-        `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
+        With `isolate`, a plain function runs in a child process, which is killed with all it started at its timeout or
+        cancel; see docs/isolation.md.
+        The type of one payload is read from its annotation, `job: Job[Mail]`: `job.input` is a Mail then. `input` says
+        the same where there is none; where payloads are collected, write `job: Job[list[Mail]]` and `input=Mail`.
         """
-        given: dict[str, Any] = {"replay": replay, "risk": risk, "timeout": timeout}
+        refuse_unknown_of_handler(queue, unknown, ("input", *HandlerOptions.__annotations__))
+        mode = self.settings.replay.value if replay is None else replay
+        given: dict[str, Any] = {"replay": mode, "risk": risk, "timeout": timeout}
         declaration = declare(queue, name, consent=consent, when_landed=when_landed, **given)
         options: dict[str, Any] = {
-            "effects": checked_effects(declaration, effects),
+            "effects": checked_effects(declaration, effects, by_default=replay is None),
             "requires": checked_probes(requires),
         }
 
         def register(function: Callable[..., Any]) -> Handler:
-            handler = Handler(function, declaration, self, input=input, soft=soft, **options)
+            made: Callable[..., Handler] = Handler
+            where = sys._getframe(1)  # noqa: SLF001 - what a child has to import, and where annotations are known
+            if isolate:
+                # The module that calls this, unless it does so for another one.
+                module = getattr(function, "registered_in", where.f_globals.get("__name__", ""))
+                made = partial(IsolatedHandler, children=self._children, module=module)
+            types = types_of(function, declaration.name, input, where)
+            handler = made(function, declaration, self, soft=soft, **types, **options)
+            for wrap in self._wraps:
+                wrap_function(handler, wrap)
             self._registry.add(handler)
             self._declared.changed()
             return handler
 
         return register
+
+    def schedule(
+        self,
+        name: str,
+        queue: str,
+        payload: Any = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        at: When | str | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        jitter: Duration = 0,
+        overlap: bool = False,
+        **options: Unpack[ScheduleOptions],
+    ) -> None:
+        """Declare a schedule beside the handlers: workers and servers publish it when they start.
+
+        The options are those of `sf.schedules.add`. One that is unchanged keeps its next run and its pause. Once no
+        process declares it any more, it is paused and named by `sf.health()`; see docs/schedules.md.
+        """
+        where = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - in which code it stands
+        times: dict[str, Any] = {"cron": cron, "every": every, "at": at, "tz": tz}
+        ticks: dict[str, Any] = {"missed": missed, "jitter": jitter, "overlap": overlap}
+        self._declared_schedules.declare(name, where, queue=queue, payload=payload, **times, **ticks, **options)
+
+    def error_kinds(self, kinds: Mapping[str, str]) -> None:
+        """Declare error kinds of yours, each with its class: `sf.error_kinds({"vault_locked": "transient"})`.
+
+        A handler that raises or returns such an `error_kind` is then judged by it: `transient` and `unknown` are
+        repeated, `permanent` is not. It holds for this process; declare them where your handlers are.
+        """
+        declare_kinds(kinds)
 
     # --- working
 
@@ -105,13 +188,15 @@ class Standfast(Accepting, Calling, Looking, Operating):
         *,
         grace: Seconds = GRACE,
         suspects: Sequence[str] | None = None,
+        total: int | None = None,
     ) -> Worker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue.
 
+        `total` limits the slots over all queues, too; while they are few, queues take turns.
         `suspects` is the command that runs `run_suspects` in a process of its own, for jobs whose worker died while it
         ran them; without one, this worker runs them itself, each while it holds nothing else.
         """
-        return self._new_worker(queues, concurrency, grace=grace, suspects=suspects)
+        return self._new_worker(queues, concurrency, grace=grace, suspects=suspects, total=total, life=self._life)
 
     def _new_worker(
         self,
@@ -121,9 +206,12 @@ class Standfast(Accepting, Calling, Looking, Operating):
         grace: float,
         suspects: Sequence[str] | None = None,
         suspects_only: bool = False,
+        total: int | None = None,
+        life: LifeHooks | None = None,
     ) -> Worker:
         self._store.check_not_closed()
-        beside = [*self._alerting(), *self._subscribing()]
+        relays = (each.loop() for each in self._outboxes)
+        beside = [*self._alerting(), *self._subscribing(), self._scheduling(), *relays]
         made = Worker(
             self._store,
             self._registry,
@@ -137,15 +225,26 @@ class Standfast(Accepting, Calling, Looking, Operating):
             prune=PruneRequest(keep_messages=self.settings.keep_inbox.value),
             beside=beside,
             declared=self._declared,
-            ready=self._ready,
+            ready=self._ready_to_work,
             queues=self._with_carrier(queues),
             concurrency=concurrency,
             grace=grace,
             suspects=suspects,
             suspects_only=suspects_only,
+            total=total,
+            life=life,
+            middleware=self._middleware,
         )
         self._workers.add(made)
         return made
+
+    async def _ready_to_work(self) -> None:
+        """Have what was declared published, and see to it that child processes can run what is isolated."""
+        handlers = [each for each in self._registry.own.values() if isinstance(each, IsolatedHandler)]
+        await check_importable([each for each in handlers if each not in self._importable])
+        self._importable.update(handlers)
+        await self._ready()
+        await self._declared_schedules.publish()
 
     def _with_carrier(self, queues: Sequence[str] | None) -> Sequence[str] | None:
         """Have a worker of named queues also serve the internal queues: no other worker may do so."""
@@ -164,6 +263,10 @@ class Standfast(Accepting, Calling, Looking, Operating):
             self._declared.declare(QUEUE, delivery.RULES, rules)
         following = Loop("alerts", FOLLOW_EVERY, self._follower.follow) if self._notify.surfaces else None
         return [looking, Loop("teller", FOLLOW_EVERY, self._announcer.announce), *([following] if following else [])]
+
+    def _scheduling(self) -> Loop:
+        """Keep the schedules alive that are declared here, and pause those that are gone from the code."""
+        return Loop("declared schedules", SCHEDULES_EVERY, self._declared_schedules.keep_up)
 
     def _subscribing(self) -> list[Loop]:
         """Carry notices to those who subscribed, where `[notify]` names any."""
@@ -184,15 +287,16 @@ class Standfast(Accepting, Calling, Looking, Operating):
         """
         async with AsyncExitStack() as stack:
             if self._notify.speaks:
-                await stack.enter_async_context(self.worker((), grace=delivery.GRACE))
+                await stack.enter_async_context(self._new_worker((), SLOTS, grace=delivery.GRACE))
             else:
                 await self._look_alone(stack)
             yield
 
     async def _look_alone(self, stack: AsyncExitStack) -> None:
         """Look for alerts where no surface is configured, until the stack ends."""
-        loops = self._alerting()
+        loops = [*self._alerting(), self._scheduling()]
         await self._ready()
+        await self._declared_schedules.publish()
         for loop in loops:
             loop.start()
             stack.push_async_callback(loop.stop)
@@ -204,11 +308,17 @@ class Standfast(Accepting, Calling, Looking, Operating):
         *,
         grace: Seconds = GRACE,
         suspects: Sequence[str] | None = None,
-    ) -> None:
-        """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once."""
+        total: int | None = None,
+        process: ProcessOptions | None = None,
+    ) -> Ending:
+        """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once.
+
+        `process` has what else `standfast worker` offers (`--once`, `--recycle-after`, `--alive`); the answer says why
+        it ended.
+        """
         where = settings.without_password(self.settings.url.value)
-        make = partial(self.worker, queues, concurrency, grace=grace, suspects=suspects)
-        asyncio.run(work_until_signalled(self, make, grace, where))
+        make = partial(self.worker, queues, concurrency, grace=grace, suspects=suspects, total=total)
+        return asyncio.run(work_until_signalled(self, make, grace, where, process))
 
     def run_suspects(
         self, queues: Sequence[str] | None = None, *, parent: int, grace: Seconds = GRACE, tell: int | None = None
@@ -217,15 +327,19 @@ class Standfast(Accepting, Calling, Looking, Operating):
 
         `tell` is a pipe on which the parent hears that this process can run them.
         """
-        make = partial(self._new_worker, queues, 1, grace=grace, suspects_only=True)
+        make = partial(self._new_worker, queues, 1, grace=grace, suspects_only=True, life=self._life)
         asyncio.run(run_suspects_until_none(self, make, parent, tell))
 
-    def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
+    def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY, with_workers: bool = False) -> Outbox:
         """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
 
-        `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once.
+        `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once. Said once
+        where your handlers are, `sf.outbox(connect, with_workers=True)` has every worker look as long as it runs.
         """
-        return Outbox(self._store, self._ready, connect, every)
+        made = Outbox(self._store, self._ready, Table(self._store, connect), every)
+        if with_workers:
+            self._outboxes.append(made)
+        return made
 
     # --- life
 
@@ -244,13 +358,24 @@ class Standfast(Accepting, Calling, Looking, Operating):
         Whatever is called afterwards raises `StoreClosed`, until `open` or `async with` opens it again.
         """
         await drain_all(self._workers)
-        await self._callers.close()
+        try:
+            await self._callers.close()
+        except asyncio.CancelledError:  # nothing is granted any more time, and yet let go of in order
+            await self._let_go()
+            raise
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        await self._children.close()
         await self._journals.close()
         await self._sender.close()
         await run_in_thread(self._reception.close)
         await self._fallbacks.tell()
         await run_in_thread(self._store.close)
         self._declared.forget()
+        self._declared_schedules.forget()
+        for outbox in self._outboxes:
+            await outbox.close()
 
     async def __aenter__(self) -> Self:
         """Open."""

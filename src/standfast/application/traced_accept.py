@@ -9,6 +9,7 @@ import msgspec
 
 from standfast.application.reception import Enqueue, Reception
 from standfast.job import Details, NewJob, Receipt
+from standfast.spine.claim_requests import Accepted
 from standfast.telemetry import BATCH, HANDLER, JOB, OUTCOME, QUEUE, EnqueueSpan, Tracing
 from standfast.wings.relay.transactions import Transactions
 
@@ -61,6 +62,11 @@ class TracedReception(Reception):
         """Take in all of these jobs, or none."""
         with self._tracing.enqueue_span(*about(jobs)) as span:
             return await super().accept_bulk([stamped(job, span) for job in jobs])
+
+    async def accept_each(self, jobs: Sequence[NewJob]) -> list[Accepted]:
+        """Take in each of these jobs that can be stored."""
+        with self._tracing.enqueue_span(*about(jobs)) as span:
+            return await super().accept_each([stamped(job, span) for job in jobs])
 
 
 class TracedTransactions(Transactions):

@@ -36,15 +36,19 @@ from standfast.wings.audit.anchor import Anchor
 from standfast.wings.calls import scripts as calls
 from standfast.wings.consent import scripts as consent
 from standfast.wings.effects import scripts as effects
+from standfast.wings.health import counting
+from standfast.wings.imports import scripts as imports
 from standfast.wings.jobs import scripts as jobs
 from standfast.wings.keys import scripts as keys
 from standfast.wings.letters import arrivals, insert_dead
 from standfast.wings.letters import scripts as letters
+from standfast.wings.limits import outages
 from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits import scripts as limits
 from standfast.wings.limits.claiming import claim_regulated
 from standfast.wings.notices import scripts as notices
 from standfast.wings.policy import scripts as policy
+from standfast.wings.progress import scripts as progress
 from standfast.wings.queues import depth
 from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
@@ -54,6 +58,7 @@ from standfast.wings.threads import joining as thread_intake
 from standfast.wings.threads import scripts as threads
 from standfast.wings.tokens import scripts as tokens
 from standfast.wings.tokens import session_scripts, settings_scripts
+from standfast.wings.tracebacks import scripts as tracebacks
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows import scripts as workflows
 from standfast.worker import lost_workers, upkeep
@@ -76,12 +81,14 @@ RIDERS = Riders(
     writes=(
         audit.record_moves,
         effects.write_moves,
+        tracebacks.write_moves,
         letters.write_moves,
         approvals.write_down,
         redrives.mark_moved,
         consent.write_down,
         sessions.tell,
         keys.release,
+        jobs.count_duplicates,
     ),
     follows=(threads.release, limits.note_ends, workflows.following),
     settles=(workflows.settle, limits.settle, calls.start),
@@ -100,11 +107,15 @@ ORDER: tuple[Write[Any, Any], ...] = (
     session_scripts.close_all,
     settings_scripts.publish,
     sessions.keep_replies,
+    sessions.receive_replies,
     letters.stamp,
     arrivals.bring_in,
+    imports.bring_in_letters,
     insert_dead.hold_restored,
     intake.enqueue,
     bulk.enqueue_bulk,
+    imports.bring_in_runnable,
+    imports.bring_in_finished,
     graphs.start,
     relay.forward,
     relay.bring,
@@ -115,8 +126,12 @@ ORDER: tuple[Write[Any, Any], ...] = (
     tell_alerts,
     calls.call,
     calls.hand_over,
+    calls.record_first_attempt,
     effects.write,
     effects.keep_looks,
+    jobs.note_overdue,
+    effects.keep_looks_at_letters,
+    progress.write_reports,
     apply,
     graphs.cancel,
     letters.amend,
@@ -140,8 +155,10 @@ ORDER: tuple[Write[Any, Any], ...] = (
     jobs.ask_to_stop,
     jobs.hurry,
     probes.override_disabled,
+    outages.try_now,
     jobs.count_fallbacks,
     jobs.count_ignored,
+    jobs.count_hook_failures,
     lost_workers.take_suspect_turn,
     lost_workers.release_suspect_turn,
     upkeep.sweep,
@@ -149,6 +166,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     upkeep.beat,
     upkeep.retire,
     notices.number_journal,
+    counting.sum_up,
     claim,
 )
 """The turns of scripts in one transaction."""

@@ -12,7 +12,7 @@ from standfast.bench import command
 @click.option("--quick", is_flag=True, help="Take a minute: smaller backlogs, shorter measurements.")
 @click.option("--rounds", default=3, show_default=True, help="Interleaved rounds; the median counts.")
 @click.option(
-    "--peers", metavar="PATH", help="On PostgreSQL: the other queues' environment, or none; else one is made."
+    "--peers", metavar="PATH", help="On PostgreSQL: an environment with the other queues, or none; else one is created."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def main(url: str | None, *, quick: bool, rounds: int, peers: str | None, as_json: bool) -> None:

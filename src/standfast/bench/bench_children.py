@@ -35,7 +35,7 @@ class Child:
         line = await with_timeout(self._process.stdout.readline(), self._patience)
         if not line:
             code = await self._process.wait()
-            raise RuntimeError(f"a bench worker ended early, with code {code}; its own words stand above")
+            raise RuntimeError(f"a bench worker ended early, with code {code}; its output is above")
         return msgspec.json.decode(line, type=kind)
 
     async def say(self, number: int) -> None:

@@ -32,7 +32,7 @@ def directory_of(url: str | None) -> Path:
 def check_room(directory: Path, jobs: int) -> None:
     """Refuse a disk that the standing backlogs would fill."""
     if not directory.is_dir():
-        raise ConfigurationError(f"{directory} is no directory; make it first, or give another --url")
+        raise ConfigurationError(f"{directory} is not a directory; create it first, or give another --url")
     free, needed = shutil.disk_usage(directory).free, jobs * BYTES_PER_JOB
     if free < needed:
         raise ConfigurationError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(10, 100_000), default=2000, show_default=True, help="How many jobs.")
 @shared
 def demo(*, jobs: int, url: str | None, as_json: bool) -> None:
-    """Kill a worker in the middle of its work, and settle the account.
+    """Kill a worker in the middle of its work, and show that nothing is lost.
 
     Starts a flaky receiver and a worker, enqueues HTTP jobs, kills the worker with SIGKILL, starts another, and
     compares the receiver's books with the queue's. Everything happens in a temporary directory, on the disk of the
@@ -54,7 +54,7 @@ def _directory(url: str | None) -> Path | None:
         raise ConfigurationError(f"demo runs on a disk, and {url!r} names none; write sqlite:///file.db")
     parent = Path(url.removeprefix("sqlite:///")).resolve().parent
     if not parent.is_dir():
-        raise ConfigurationError(f"{parent} is no directory; make it first, or give another --url")
+        raise ConfigurationError(f"{parent} is not a directory; create it first, or give another --url")
     return parent
 
 
@@ -78,7 +78,7 @@ def _queue_says(report: Report) -> Table:
         ("completed", str(account.completed), "the receiver's books have the effect"),
         ("dead", str(account.dead), "the receiver refused them for good (422); each waits as a letter"),
         ("lost", _wrong(account.lost), "accepted, and neither done nor dead"),
-        ("running when killed", str(report.killed_with_running), f"all over after {report.seconds:g} s"),
+        ("running when killed", str(report.killed_with_running), f"all settled after {report.seconds:g} s"),
     ]
     return Table(rows, ("jobs", "number", "meaning"), "What the queue says")
 
@@ -86,12 +86,12 @@ def _queue_says(report: Report) -> Table:
 def _receiver_says(account: Account) -> Table:
     recorded = account.doubled - account.doubled_without_record
     rows: list[Sequence[str | Cell]] = [
-        ("requests", str(account.requests), "some were answered 503, 500 after the deed, late, or not at all"),
+        ("requests", str(account.requests), "some were answered 503, or 500 although done, or late, or not at all"),
         ("effects", str(account.effects), "what was done, first time or again"),
         ("repeats recognised", str(account.recognised), "the same Idempotency-Key: not done again"),
-        ("doubled, recorded", str(recorded), "possible_duplicate stands in the job's history"),
-        ("doubled without a record", _wrong(account.doubled_without_record), "no record says so"),
-        ("dead without a record", _wrong(account.dead_without_record), "done, and the letter says it cannot be"),
+        ("doubled, recorded", str(recorded), "done again; the job's history says possible_duplicate"),
+        ("doubled without a record", _wrong(account.doubled_without_record), "done again, and no record says so"),
+        ("dead without a record", _wrong(account.dead_without_record), "done, although the letter says it cannot be"),
         ("never asked for", _wrong(account.never_asked_for), "effects of jobs that were never enqueued"),
     ]
     return Table(rows, ("books", "number", "meaning"), "What the receiver wrote down")

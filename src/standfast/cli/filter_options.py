@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 import msgspec
 
 from standfast.cli.group import Command
-from standfast.cli.parameters import duration
-from standfast.doors.filters import FilterField, fields_of
+from standfast.cli.parameters import duration, moment
+from standfast.doors.filters import Described, FilterField, fields_of
+from standfast.lifecycle import State
 
 
 def filter_options(shape: type[msgspec.Struct]) -> Callable[[Command], Command]:
     """Give a command an option for each field of a filter."""
 
     def decorate(command: Command) -> Command:
-        for field in reversed(fields_of(shape)):
-            command = _option(field)(command)
+        fields = fields_of(shape)
+        views = next((field.about.choices for field in fields if field.name == "view"), ())
+        for field in reversed(fields):
+            command = _option(field, views if field.name == "state" else ())(command)
         return command
 
     return decorate
 
 
 def filter_from(shape: type[msgspec.Struct], options: dict[str, Any]) -> dict[str, Any]:
-    """Give the filter that these options make."""
+    """Give the filter that these options make. A view that stands as --state, as tables show it, is a view."""
     found = {field.name: options[field.attribute] for field in fields_of(shape)}
-    return {name: value for name, value in found.items() if value is not None}
+    chosen = {name: value for name, value in found.items() if value is not None}
+    if "view" in found and chosen.get("state", State.QUEUED) not in set(State):
+        view = chosen.pop("state")
+        if chosen.setdefault("view", view) != view:
+            raise click.UsageError(f"--state {view} and --view {chosen['view']} exclude each other; give one of them")
+    return chosen
 
 
-def _option(field: FilterField) -> Callable[[Command], Command]:
+def _option(field: FilterField, more: Sequence[str] = ()) -> Callable[[Command], Command]:
     about = field.about
-    kind = click.Choice(about.choices) if about.choices else duration if about.is_duration else None
-    metavar = None if about.is_duration else about.example
-    return click.option(
-        f"--{field.name.replace('_', '-')}", field.attribute, type=kind, metavar=metavar, help=about.help
-    )
+    if about.is_flag:
+        return click.option(_name(field), field.attribute, is_flag=True, default=None, help=about.help)
+    choices = tuple(dict.fromkeys((*about.choices, *more)))
+    kind = click.Choice(choices) if choices else _kind(about)
+    metavar = None if about.is_duration else "TIME" if about.is_moment else about.example
+    return click.option(_name(field), field.attribute, type=kind, metavar=metavar, help=about.help)
+
+
+def _name(field: FilterField) -> str:
+    return f"--{field.name.replace('_', '-')}"
+
+
+def _kind(about: Described) -> Callable[[str], Any] | None:
+    return duration if about.is_duration else moment if about.is_moment else None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+import shlex
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from standfast.application import Standfast
 from standfast.cli import logs
+from standfast.cli.applications import APPLICATION, opened, take_application
 from standfast.errors import (
     ApprovalRequired,
     ConfigurationError,
@@ -19,6 +21,7 @@ from standfast.errors import (
     PolicyDenied,
     StandfastError,
     StoreUnavailable,
+    UnknownHandler,
     UnknownJob,
     UnknownQueue,
     UnknownRequest,
@@ -36,6 +39,8 @@ NOT_FOUND = 3
 REFUSED = 4
 """The policy says no, or wants a person first."""
 INTERRUPTED = 130
+_URL = "standfast.url"
+"""Where a context keeps the address that the command line gives."""
 
 
 class NoStore(StandfastError):
@@ -49,6 +54,7 @@ CODES: dict[type[StandfastError], int] = {
     IdempotencyConflict: USAGE,
     NoStore: NOT_FOUND,
     NotALetter: FAILED,
+    UnknownHandler: NOT_FOUND,
     UnknownJob: NOT_FOUND,
     UnknownQueue: NOT_FOUND,
     UnknownRequest: NOT_FOUND,
@@ -60,29 +66,74 @@ CODES: dict[type[StandfastError], int] = {
 HARMLESS = (PayloadRejected, ConfigurationError, UnknownQueue, PolicyDenied, ApprovalRequired)
 NEXT: dict[type[StandfastError], str] = {
     NoStore: "the first job makes one: standfast enqueue; or name another with --url",
-    NotALetter: "look at it with: standfast status",
-    UnknownJob: "list what is here with: standfast jobs",
-    StoreUnavailable: "see what is wrong with: standfast doctor",
-    WrongAddress: "see what is wrong with: standfast doctor",
+    NotALetter: "look at it with: standfast status{store}",
+    UnknownJob: "list what is here with: standfast jobs{store}",
+    StoreUnavailable: "see what is wrong with: standfast doctor{store}",
+    WrongAddress: "see what is wrong with: standfast doctor{store}",
 }
+
+CELERY = {
+    "beat": "No process is needed: a worker enqueues what is due. See standfast schedule list.",
+    "inspect": "Use standfast workers, standfast jobs --state running or standfast stats.",
+    "-A": "Name the application after the command: standfast worker shop:app.",
+    "-Q": "Use --queues.",
+    "-c": "Use --total for slots over all queues, or --processes for more processes.",
+}
+"""What people who know Celery type, and what to type instead."""
+
+if TYPE_CHECKING:
+    from standfast.application import Standfast
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Answer = TypeVar("Answer")
-Question = Callable[[Standfast], Awaitable[Answer]]
+Question = Callable[["Standfast"], Awaitable[Answer]]
 
 
 class CommandGroup(click.Group):
     """Lets every command raise what it likes, and ends with one line and the right code."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the command."""
+        with _naming_ours():
+            return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and the application that its arguments may begin with."""
+        if self.get_command(ctx, args[0]) is None and args[0] in CELERY:
+            ctx.fail(f"{args[0]!r} is a command of Celery. {CELERY[args[0]]}")
+        name, command, rest = super().resolve_command(ctx, args)
+        before: list[str] = []
+        found = command
+        while isinstance(found, click.Group) and rest and (inner := found.get_command(ctx, rest[0])) is not None:
+            before.append(rest[0])
+            found, rest = inner, rest[1:]
+        if found is not None and not isinstance(found, click.Group):
+            rest = take_application(ctx, found, rest)
+        return name, command, [*before, *rest]
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with _naming_ours():
+                return super().invoke(ctx)
         except StandfastError as error:
-            click.echo(f"standfast: {error_line(error)}", err=True)
+            click.echo(f"standfast: {error_line(error, _store_named(ctx))}", err=True)
             ctx.exit(exit_code(error))
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+
+
+@contextmanager
+def _naming_ours() -> Iterator[None]:
+    """Have the refusal of an option of Celery name ours."""
+    try:
+        yield
+    except click.NoSuchOption as error:
+        if error.option_name not in CELERY:
+            raise
+        raise click.UsageError(f"{error.message} {CELERY[error.option_name]}", error.ctx) from error
 
 
 def exit_code(error: StandfastError) -> int:
@@ -90,27 +141,49 @@ def exit_code(error: StandfastError) -> int:
     return next((code for kind, code in CODES.items() if isinstance(error, kind)), FAILED)
 
 
-def error_line(error: StandfastError) -> str:
-    """Say in one line what happened, what is safe, and what to do next."""
+def _store_named(context: click.Context) -> str:
+    """Give the words that lead the next command to the store of this one; none if it named no store."""
+    app, url = context.meta.get(APPLICATION), context.meta.get(_URL)
+    if app is not None:
+        return f" {app}"
+    return "" if url is None else f" --url {shlex.quote(without_password(url))}"
+
+
+def error_line(error: StandfastError, store: str = "") -> str:
+    """Say in one line what happened, what is safe, and what to do next; `store` is what names it to a command."""
     parts = [escaped(str(error))]
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
         parts.append("nothing was changed")
     parts += [escaped(note) for note in getattr(error, "__notes__", ())]
-    parts += [hint for kind, hint in NEXT.items() if isinstance(error, kind)][:1]
+    parts += [escaped(hint.format(store=store)) for kind, hint in NEXT.items() if isinstance(error, kind)][:1]
     return "; ".join(parts)
 
 
 def shared(command: Command) -> Command:
     """Give a command the options that all of them take."""
     command = click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
-    return click.option("--url", metavar="URL", help="The store; else $STANDFAST_URL, standfast.toml, ./standfast.db.")(
-        command
-    )
+    return _url_option(callback=_nearest_url)(command)
+
+
+def _nearest_url(context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """Give the address of the store: the command's own, else what stands before the command."""
+    before: str | None = context.find_root().params.get("url")
+    context.meta[_URL] = before if given is None else given
+    return before if given is None else given
+
+
+def _url_option(**more: Any) -> Callable[[Command], Command]:
+    default = "that of APP:SF, if that is the first argument, else $STANDFAST_URL, standfast.toml or ./standfast.db"
+    return click.option("--url", metavar="URL", help=f"The store; by default {default}.", **more)
+
+
+with_url = _url_option()
+"""Lets the address of the store stand before the command, too."""
 
 
 def ask(url: str | None, question: Question[Answer]) -> Answer:
     """Open the store, ask it one thing, and let it go. One that is not there is made."""
-    return ask_of(Standfast(url), question)
+    return ask_of(opened(url), question)
 
 
 def ask_of(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
@@ -121,7 +194,21 @@ def ask_of(sf: Standfast, question: Question[Answer], *, publishes: bool = False
 
 def look(url: str | None, question: Question[Answer]) -> Answer:
     """Ask a store that is there; one that is not stays away."""
-    return look_into(Standfast(url), question)
+    return look_into(opened(url), question)
+
+
+def look_up(
+    url: str | None, given: str, question: Callable[[Standfast, str], Awaitable[Answer]], what: str = "job"
+) -> Answer:
+    """Ask about something by its id, of which a beginning that no other has is enough."""
+    return look(url, lambda sf: about(sf, given, question, what))
+
+
+async def about(
+    sf: Standfast, given: str, question: Callable[[Standfast, str], Awaitable[Answer]], what: str = "job"
+) -> Answer:
+    """Complete an id, and ask about what has it."""
+    return await question(sf, await sf.full_id(given, what))
 
 
 def look_into(sf: Standfast, question: Question[Answer]) -> Answer:

@@ -6,11 +6,13 @@ import logging
 import sys
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
 from standfast.printable import escaped
 from standfast.redact import redacted_text
+from standfast.spine.claimed_job import CURRENT
 from standfast.telemetry import current, trace_id
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -23,6 +25,20 @@ AUDIT = "standfast.audit"
 def _redacted(text: str, logger: str = "") -> str:
     """Give a text without the secrets in it: what raises quotes addresses and arguments."""
     return text if logger == AUDIT else redacted_text(text, longest=len(text))
+
+
+FIELDS = ("job_id", "queue", "handler", "attempt", "worker", "reason_code", "session")
+"""What a JSON line has as a field of its own, where it is known."""
+CHATTY = ("httpcore", "httpcore2", "httpx", "httpx2", "mcp", "uvicorn")
+"""Libraries that standfast uses and that log each request at INFO."""
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, str | int]:
+    """Give what a line is about: what it names itself, else the job whose handler wrote it."""
+    job = CURRENT.get()
+    known: dict[str, Any] = {} if job is None else job.log_fields
+    named = {name: getattr(record, name, None) or known.get(name) for name in FIELDS}
+    return {name: value for name, value in named.items() if isinstance(value, str | int)}
 
 
 class TextLines(logging.Formatter):
@@ -45,7 +61,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Give one line."""
-        line = {
+        line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -54,9 +70,18 @@ class JsonLines(logging.Formatter):
         traceparent = getattr(record, "traceparent", None) or current()
         if traceparent is not None:
             line["trace_id"] = trace_id(traceparent)
-        if record.exc_info:
-            line["error"] = _redacted(self.formatException(record.exc_info))
+        line |= fields_of(record)
+        raised = self.formatException(record.exc_info) if record.exc_info else record.exc_text
+        if raised:
+            line["traceback"] = _redacted(raised)
         return escaped(msgspec.json.encode(line).decode(errors="replace"))
+
+
+def _show_all_from(level: str) -> None:
+    logging.root.setLevel(level)
+    for library in map(logging.getLogger, CHATTY if level == "INFO" else ()):
+        if library.level == logging.NOTSET:
+            library.setLevel(logging.WARNING)
 
 
 def start_quietly(style: str, *, heads_in_file: bool) -> None:
@@ -69,11 +94,18 @@ def start_quietly(style: str, *, heads_in_file: bool) -> None:
     start(style)
 
 
-def start(style: str, *, as_json: bool = False) -> None:
-    """Write what standfast logs to stderr, unless the application has set up logging itself."""
-    logging.getLogger("standfast").setLevel(logging.INFO)
+def start(style: str, *, as_json: bool = False, level: str | None = None) -> None:
+    """Write what standfast logs to stderr, unless the application has set up logging itself.
+
+    With `level`, also what the application and its libraries log from that level on, for a process that runs its code.
+    """
+    logging.getLogger("standfast").setLevel(logging.INFO if level is None else level.upper())
+    if level is not None:
+        logging.getLogger(AUDIT).setLevel(logging.INFO)  # where no file has the heads, the log must
     if logging.root.handlers:
         return
+    if level is not None:
+        _show_all_from(level.upper())
     lines = as_json or style == "json" or (style == "auto" and not sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if lines else TextLines())

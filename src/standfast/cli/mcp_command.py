@@ -12,16 +12,21 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli import logs
+from standfast.cli.applications import application
 from standfast.cli.group import shared
 from standfast.cli.version import version
-from standfast.cli.worker_command import application
 from standfast.errors import ConfigurationError
+from standfast.portable import on_signal
 
 if TYPE_CHECKING:
     from standfast.mcp.agent_identity import Identity
+    from standfast.mcp.agent_server import AgentServer
 
-LAST_WORD = 5.0
-"""Seconds that a server which is told to stop gives what runs in it."""
+LAST_WORD = 1.0
+"""Seconds that a server which stops gives the queued jobs that run in it.
+
+Clients send SIGTERM two seconds after they hang up, and kill two seconds later: by then everything is given back.
+"""
 
 
 @click.command()
@@ -37,7 +42,7 @@ def mcp(*, app: str | None, session: str | None, worker: bool, url: str | None, 
     """Serve agents over MCP, on standard input and output.
 
     APP:SF names the application whose handlers are called here, as for `standfast worker`. Without a session's name,
-    every start is a session of its own. Put the whole line into your client's configuration as the command.
+    every start is a new session. Put the whole line into your client's configuration as the command.
     """
     try:
         from standfast.mcp.agent_identity import identity  # noqa: PLC0415
@@ -47,27 +52,39 @@ def mcp(*, app: str | None, session: str | None, worker: bool, url: str | None, 
             raise
         raise ConfigurationError("the MCP server needs an extra: pip install 'standfast[mcp]'") from error
     sf = application(app, url)
-    logs.start(sf.settings.log.value, as_json=as_json)
+    logs.start(sf.settings.log.value, as_json=as_json, level=sf.settings.log_level.value)
     who = identity(session)
     served = agent_server(sf, who, version=version())
     asyncio.run(_serve(sf, served, who, worker=worker))
 
 
-async def _serve(sf: Standfast, served: Any, who: Identity, *, worker: bool) -> None:
+async def _serve(sf: Standfast, served: AgentServer, who: Identity, *, worker: bool) -> None:
     """Serve until the client hangs up or a signal arrives; running jobs are finished or given back."""
     task = asyncio.current_task()
     for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, _stop, task)
+        on_signal(each, _stop, task)
     click.echo(f"standfast: serving MCP as session {who.session}", err=True)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(sf)
-        if worker:
-            await stack.enter_async_context(sf.worker(grace=LAST_WORD))
-        try:
-            await served.run_stdio_async()
-        except asyncio.CancelledError:
-            if task is None or not task.uncancel():
-                click.echo("standfast: stopping", err=True)
+    try:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(sf)
+            if worker:
+                await stack.enter_async_context(sf.worker(grace=LAST_WORD))
+            try:
+                await _serve_client(served)
+            except asyncio.CancelledError:
+                if task is None or not task.uncancel():
+                    click.echo("standfast: stopping", err=True)
+            await served.agent.finish()
+    except asyncio.CancelledError:  # told to stop while calls of a client that had hung up were let end
+        click.echo("standfast: stopping; what still ran is given back", err=True)
+
+
+async def _serve_client(served: AgentServer) -> None:
+    """Serve until the client hangs up. One that was killed reads no answer: that is a way to hang up, too."""
+    try:
+        await served.run_stdio_async()
+    except* BrokenPipeError:
+        click.echo("standfast: the client is gone", err=True)
 
 
 def _stop(task: asyncio.Task[Any] | None) -> None:

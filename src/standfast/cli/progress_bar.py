@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from standfast.printable import escaped
+
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
 
 
 class NoBars:
@@ -61,13 +63,31 @@ def bar(what: str) -> Iterator[Callable[[Any], None]]:
         yield lambda step: progress.update(task, description=step.what, completed=step.done, total=step.total)
 
 
+ShowShare = Callable[[str, float, str], None]
+"""Shows a state, the share that is done, and a note."""
+
+
+@contextmanager
+def share_bar() -> Iterator[ShowShare | None]:
+    """Show a bar for one job while the block lasts; None where no person looks."""
+    if not _is_looked_at():
+        yield None
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - an extra
+
+    columns = (TextColumn("{task.description:>10}"), BarColumn(40), TaskProgressColumn(), TimeElapsedColumn())
+    with _progress(*columns, TextColumn("{task.fields[note]}", markup=False)) as progress:
+        task = progress.add_task("waits", total=1.0, note="")
+        yield lambda state, share, note: progress.update(task, description=state, completed=share, note=escaped(note))
+
+
 def _is_looked_at() -> bool:
     return sys.stderr.isatty() and find_spec("rich") is not None
 
 
-def _progress() -> Progress:
+def _progress(*columns: ProgressColumn) -> Progress:
     from rich.console import Console  # noqa: PLC0415 - rich is an extra, and slow to load
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description:>10}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    usual = (TextColumn("{task.description:>10}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*(columns or usual), console=Console(stderr=True), transient=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +14,11 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli import logs
+from standfast.cli.applications import application
 from standfast.cli.group import shared
-from standfast.cli.worker_command import application, for_suspects
+from standfast.cli.worker_command import for_suspects
 from standfast.errors import ConfigurationError
+from standfast.portable import forget_signal, on_signal
 from standfast.spine.accept import user
 from standfast.wings.ingest.verbs import check
 
@@ -51,14 +52,16 @@ AT_OTHER_NAMES = "it listens at every address; the names it is asked by from els
 
 @click.command()
 @click.argument("app", metavar="[APP:SF]", required=False)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 for any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="The port; 0 for any free one."
+)
 @click.option("--worker/--no-worker", default=True, show_default=True, help="Run jobs in this process too.")
 @shared
 def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | None, as_json: bool) -> None:
     """Serve REST and the dashboard, and run jobs. The first start prints a link that signs your browser in.
 
-    SIGTERM or Ctrl-C ends it: what runs is finished or given back.
+    SIGTERM or Ctrl-C shuts down: running jobs finish or are given back.
     """
     try:
         from standfast.server.app import Server  # noqa: PLC0415 - an extra, and slow to import
@@ -68,7 +71,7 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
         raise ConfigurationError("the server needs an extra: pip install 'standfast[server]'") from error
     sf = application(app, url)
     check(sf)
-    logs.start(sf.settings.log.value, as_json=as_json)
+    logs.start(sf.settings.log.value, as_json=as_json, level=sf.settings.log_level.value)
     suspects = for_suspects(app, url) if worker else None
     asyncio.run(_serve(sf, Server(sf, hosts=(host,)), host, port, suspects))
 
@@ -118,6 +121,10 @@ def _room(connections: int) -> int:
     A server that runs out of them could not open the store's files either, nor run its jobs.
     """
     wanted = connections + ROUNDS * AT_ONCE + OWN_FILES
+    try:
+        import resource  # noqa: PLC0415 - Windows has no such limit
+    except ImportError:
+        return connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -171,12 +178,11 @@ def _settle_down() -> None:
 @contextmanager
 def _ending(stop: Callable[[int, None], None]) -> Iterator[None]:
     """Have signals end the serving and no more: uvicorn's own way ends the process before its jobs are given back."""
-    loop = asyncio.get_running_loop()
     for each in ENDING:
-        loop.add_signal_handler(each, stop, each, None)
+        on_signal(each, stop, each, None)
     yield
     for each in ENDING:
-        loop.remove_signal_handler(each)
+        forget_signal(each)
 
 
 async def _greet(sf: Standfast, server: Server, address: str) -> None:

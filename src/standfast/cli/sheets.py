@@ -10,10 +10,13 @@ from typing import Any
 import click
 
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json
-from standfast.cli.words import ago, now, span, when
+from standfast.cli.words import ago, now, when
 from standfast.failure import Failure, Landed
 from standfast.lifecycle import State
-from standfast.views import Attempt, JobView
+from standfast.spine.accept import DETAILS
+from standfast.views import Attempt, FailureView, JobProgress, JobView
+from standfast.wings.records.duplicates import duplicate_note, duplicate_sentence
+from standfast.wings.records.figures import span
 from standfast.wings.records.view import Page
 
 COLOURS = {
@@ -29,10 +32,15 @@ COLOURS = {
     "dead": "bold red",
 }
 SAID = (
-    *("worker", "priority", "idempotency_key", "thread_key", "session"),
-    *("requester", "risk", "labels", "superseded_by"),
+    *("worker", "priority", "idempotency_key", "thread_key"),
+    *(name for name in DETAILS if name in JobView.__struct_fields__),
+    "superseded_by",
 )
 """Facts that are told where there is something to tell."""
+NOT_BEGUN = "consent_required"
+"""The reason of a job that waits for consent: nothing of it was tried, so nothing failed."""
+BAR = 20
+"""Characters of a bar."""
 LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
 MANY_SKIPPED = 2000
@@ -40,11 +48,16 @@ MANY_SKIPPED = 2000
 
 
 def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) -> Table:
-    """Lay out many jobs, one a row; letters with where each is in its triage."""
+    """Lay out many jobs, one a row; letters with where each is in its triage.
+
+    The handlers have a column if one of them is not called like its queue.
+    """
+    handlers = any(job.handler != job.queue for job in jobs)
     rows: list[tuple[str | Cell, ...]] = [
         (
             job.id,
             job.queue,
+            *([job.handler if job.handler != job.queue else ""] if handlers else []),
             _state(job),
             *([job.triage.replay_status if job.triage else ""] if letters else []),
             f"{job.attempts}/{job.max_attempts}",
@@ -53,17 +66,20 @@ def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) ->
         )
         for job in jobs
     ]
-    return Table(rows, ("id", "queue", "state", *(["triage"] if letters else []), "attempts", "age", "note"))
+    triage, handler = ["triage"] if letters else [], ["handler"] if handlers else []
+    return Table(rows, ("id", "queue", *handler, "state", *triage, "attempts", "age", "note"))
 
 
 def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Table]:
     """Lay out one job, and what stopped it; longer values are cut."""
     tables = [Table(list(_facts(job, now, longest)))]
     if job.failure is not None:
-        tables.append(Table(list(_failure(job, job.failure, longest)), title="Failure"))
+        tables.append(Table(list(_failure(job, job.failure, longest)), title=_stopped_by(job)))
+        if job.failure.traceback is not None:
+            tables.append(Table([(each,) for each in job.failure.traceback.split("\n")], title="Traceback"))
     if job.effects:
-        rows = [(each["name"], _verdict(each), _truncate(as_text(each["receipt"]), longest)) for each in job.effects]
-        tables.append(Table(rows, ("effect", "verdict", "receipt"), title="Effects"))
+        rows = [_effect(each, now, longest) for each in job.effects]
+        tables.append(Table(rows, ("effect", "verdict", "when", "attempt", "receipt"), title="Effects"))
     if job.history:
         columns = ("attempt", "when", "class", "landed", "reason", "repeat", "error")
         tables.append(Table([_line(line, now, longest) for line in job.history], columns, title="History"))
@@ -89,6 +105,7 @@ def _note(job: JobView, now: datetime) -> str:
         parts.append(f"waits for {job.parked_on}")
     if job.view == "running":
         parts.append(f"on {job.worker}")
+    parts += filter(None, [duplicate_note(job)])
     if job.failure is not None:
         parts.append(_reason(job.failure))
     if job.warning:
@@ -106,6 +123,8 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
     yield "queue", job.queue if job.handler == job.queue else f"{job.queue} (handler {job.handler})"
     yield "state", _state(job)
     yield "attempts", f"{job.attempts} of {job.max_attempts}"
+    if job.progress is not None and job.state != State.COMPLETED:
+        yield "progress", progress_words(job.progress, now)
     if job.parked_on is not None:
         yield "waits for", Cell(job.parked_on, "yellow")
     for name in ("created_at", "due_at", "claimed_at", "finished_at", "expires_at"):
@@ -121,23 +140,36 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
         yield "result", _truncate(as_text(job.result), longest)
     if job.warning:
         yield "warning", Cell(job.warning, "yellow")
+    if (may_repeat := duplicate_sentence(job.history, job.state)) is not None:
+        yield "possible duplicate", Cell(may_repeat, "yellow")
 
 
-def _failure(job: JobView, failure: Failure, longest: int) -> Iterator[tuple[str, str | Cell]]:
+def _failure(job: JobView, failure: FailureView, longest: int) -> Iterator[tuple[str, str | Cell]]:
     yield "reason", Cell(failure.reason_code, "bold red" if job.view in {"dead", "held"} else "yellow")
     if failure.cause:
         yield "cause", failure.cause
-    yield "class", f"{failure.cls}, landed: {failure.landed}"
+    if failure.reason_code != NOT_BEGUN:
+        yield "class", f"{failure.cls}, landed: {failure.landed}"
     if failure.error_kind:
         yield "error", failure.error_kind
     if failure.message:
         yield "message", _truncate(failure.message, longest)
+    if failure.without_traceback is not None and failure.reason_code != NOT_BEGUN:
+        yield "traceback", failure.without_traceback
     if failure.advice:
         yield "advice", Cell(failure.advice, "bold")
     if job.triage is not None:
         yield "triage", f"{job.triage.action} ({job.triage.replay_status}), by rule {job.triage.rule}"
         if job.triage.note:
             yield "note", job.triage.note
+
+
+def progress_words(progress: JobProgress, now: datetime) -> str:
+    """Say how far an attempt is, with a bar."""
+    done = round(progress["fraction"] * BAR)
+    note = f" {progress['note']}" if progress["note"] else ""
+    bar = "█" * done + "░" * (BAR - done)
+    return f"{bar} {progress['fraction']:.0%}{note} (attempt {progress['attempt']}, {ago(progress['at'], now)})"
 
 
 def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:
@@ -167,18 +199,37 @@ def _next_steps(job: JobView, approval: str | None) -> Iterator[tuple[str, str]]
         yield "end it by your word, unchecked", f"standfast dead resolve {job.id} --reason … --result JSON"
 
 
+def _effect(effect: dict[str, Any], now: datetime, longest: int) -> tuple[str, ...]:
+    attempt = effect.get("attempt")
+    receipt = "" if effect["receipt"] is None else _truncate(as_text(effect["receipt"]), longest)
+    return effect["name"], _verdict(effect), ago(effect["at"], now), "" if attempt is None else str(attempt), receipt
+
+
+def _stopped_by(job: JobView) -> str:
+    """Name what keeps a job from going on: a consent that is missing is no failure."""
+    consent = job.state == State.HELD and job.failure is not None and job.failure.reason_code == NOT_BEGUN
+    return "Waits for consent" if consent else "Failure"
+
+
 def _verdict(effect: dict[str, Any]) -> str:
     """Say what is known of an effect, and if it came from a worker that had lost the job by then."""
     return f"{effect['verdict']}, late" if effect.get("late") else str(effect["verdict"])
 
 
 def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
-    words = (line.cls, line.landed, line.reason_code)
+    waits = line.reason_code == NOT_BEGUN
+    words = (not waits and line.cls, not waits and line.landed, line.reason_code)
     after = None if line.delay is None else f"after {span(line.delay)}"
     repeat = ", ".join(part for part in (after, line.possible_duplicate and "possible duplicate") if part)
     who = line.by and f"by {line.by}"
     text = ": ".join(part for part in (line.error_kind, line.message, who, line.reason) if part)
-    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _truncate(text, longest))
+    return (
+        str(line.attempt) if line.begun and not waits else "not begun",
+        ago(line.at, now),
+        *(word or "" for word in words),
+        repeat,
+        _truncate(text, longest),
+    )
 
 
 def _truncate(text: str, longest: int) -> str:

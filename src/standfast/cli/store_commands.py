@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 import msgspec
 
 from standfast import settings
+from standfast.cli.applications import settings_for
 from standfast.cli.group import ask, shared
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
 from standfast.redact import redacted
@@ -21,9 +21,9 @@ PARTS = ("queues", "commands", "ingest", "notify")
 @click.command()
 @shared
 def migrate(*, url: str | None, as_json: bool) -> None:
-    """Bring the store's schema forward.
+    """Migrate the store's schema to this version.
 
-    Every use of a store does the same when it opens it.
+    Every process that opens a store does the same.
     """
     before, after = ask(url, lambda sf: sf.migrate())
     if as_json:
@@ -39,7 +39,7 @@ def config(*, url: str | None, as_json: bool) -> None:
 
     What other processes published is not shown: the rules in force are in `standfast queue list --json`.
     """
-    tree = _effective(settings.load(url, os.environ))
+    tree = _effective(settings_for(url))
     if as_json:
         show_json(tree)
         return
@@ -59,11 +59,11 @@ def config(*, url: str | None, as_json: bool) -> None:
     "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds to take the median of."
 )
 @click.option(
-    "--peers", metavar="PATH", help="On PostgreSQL: the other queues' environment, or none; else one is made."
+    "--peers", metavar="PATH", help="On PostgreSQL: an environment with the other queues, or none; else one is created."
 )
 @shared
 def bench(*, quick: bool, rounds: int, peers: str | None, url: str | None, as_json: bool) -> None:
-    """Measure this machine beside SQLite alone, or a PostgreSQL server beside other queues on it."""
+    """Measure standfast and raw SQLite on this machine, or standfast and other queues on a PostgreSQL server."""
     from standfast.bench import command  # noqa: PLC0415 - loaded only when asked for
 
     command.main(url, quick, rounds, as_json, peers)

@@ -1,64 +1,140 @@
-"""The command that works: a worker in a process of its own."""
+"""The command that works: a worker in a process of its own, or several under one."""
 
 from __future__ import annotations
 
-import importlib
+import asyncio
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
-from standfast.application import Standfast
+from standfast import settings
 from standfast.cli import logs
-from standfast.cli.group import shared
-from standfast.cli.parameters import duration, names
-from standfast.errors import ConfigurationError
-from standfast.settings import without_password
+from standfast.cli.applications import application
+from standfast.cli.group import FAILED, shared
+from standfast.cli.parameters import duration, memory, names, number_of_processes
+from standfast.portable import CAN_RUN_CHILDREN
+from standfast.worker.changed_files import ChangedFiles
+from standfast.worker.recycling import Recycling
+from standfast.worker.service import ProcessOptions
+from standfast.worker.supervisor import Plan, Supervisor, alive_file_of
 from standfast.worker.worker import GRACE, SLOTS
+
+AT_LEAST_1 = click.IntRange(min=1)
 
 
 @click.command()
 @click.argument("app", metavar="[APP:SF]", required=False)
 @click.option("--queues", type=names, help="Only these queues; else every one that has a handler here.")
-@click.option("--concurrency", type=click.IntRange(min=1), default=SLOTS, show_default=True, help="Slots per queue.")
+@click.option("--concurrency", type=AT_LEAST_1, default=SLOTS, show_default=True, help="Slots per queue.")
+@click.option("--total", type=AT_LEAST_1, help="Slots over all queues of a process; else only --concurrency limits.")
 @click.option("--grace", type=duration, default=GRACE, show_default=True, help="How long a drain lets attempts finish.")
+@click.option("--processes", type=number_of_processes, default=1, help="Worker processes; 'auto' is one for each core.")
+@click.option("--recycle-after", type=AT_LEAST_1, metavar="JOBS", help="Restart a process after this many jobs.")
+@click.option("--recycle-above", type=memory, metavar="SIZE", help="Restart it above this much memory, such as 512M.")
+@click.option("--once", is_flag=True, help="Run what is due, then exit: 0, or 1 if a job ended dead or held.")
+@click.option("--reload", is_flag=True, help="Restart when a source file here changes; for development.")
+@click.option("--alive", type=click.Path(dir_okay=False), metavar="FILE", help="Touch FILE while it is alive.")
 @click.option("--suspects-of", type=int, hidden=True)
 @click.option("--tell", type=int, hidden=True)
+@click.option("--supervised", type=int, hidden=True)
 @shared
-def worker(
-    *,
-    app: str | None,
-    queues: list[str] | None,
-    concurrency: int,
-    grace: float,
-    suspects_of: int | None,
-    tell: int | None,
-    url: str | None,
-    as_json: bool,
-) -> None:
+def worker(*, app: str | None, url: str | None, as_json: bool, suspects_of: int | None, **given: Any) -> None:
     """Run jobs until told to stop.
 
     SIGTERM or Ctrl-C drains: what runs is finished or given back, and the exit code is 0. A second one exits at once.
 
-    A job whose worker died while it ran is run alone, in a process of its own. If it kills that too, it ends dead as
+    A job whose worker died while it ran is run alone, in a separate process. If it kills that too, it ends dead as
     worker_lost.
 
-    APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one only
-    HTTP jobs are run; lost jobs are recovered, old ones expire, and what is not needed is pruned, all the same.
+    With --processes, a process that dies is restarted. With --recycle-after or --recycle-above, a process claims no
+    more jobs, finishes those it runs, and restarts: no job is interrupted. `standfast alive FILE` checks the file of
+    --alive.
+
+    APP:SF names the application: a module in the current directory, and the Standfast object in it. Without one, only
+    HTTP jobs are run; lost jobs are still recovered, late ones expire, and finished ones are pruned.
     """
-    if tell is not None:
-        # What the application starts has nothing to tell.
-        os.set_inheritable(tell, False)  # noqa: FBT003 - it takes no keyword
+    _keep_to_this_process(given["tell"], given["supervised"])
+    _check_portable(given)
+    if given["supervised"] is None and suspects_of is None and (given["processes"] > 1 or given["reload"]):
+        _supervise(given, as_json=as_json)
     sf = application(app, url)
-    logs.start(sf.settings.log.value, as_json=as_json)
+    logs.start(sf.settings.log.value, as_json=as_json, level=sf.settings.log_level.value)
+    queues, grace = given["queues"], given["grace"]
     if suspects_of is not None:
-        sf.run_suspects(queues, parent=suspects_of, grace=grace, tell=tell)
+        sf.run_suspects(queues, parent=suspects_of, grace=grace, tell=given["tell"])
         return
     options = [*(["--json"] if as_json else []), *(["--queues", ",".join(queues)] if queues else [])]
     command = for_suspects(app, url, "--grace", str(grace), *options)
-    sf.run_worker(queues, concurrency, grace=grace, suspects=command)
+    process = _process_options(given)
+    slots = {"concurrency": given["concurrency"], "total": given["total"]}
+    ending = sf.run_worker(queues, **slots, grace=grace, suspects=command, process=process)
+    if ending == "recycle":
+        _start_anew(given["supervised"])
+    sys.exit(FAILED if ending == "deaths" else 0)
+
+
+def _keep_to_this_process(*descriptors: int | None) -> None:
+    """Let nothing that the application starts have what leads to the process that started this one."""
+    for each in descriptors:
+        if each is not None:
+            os.set_inheritable(each, False)  # noqa: FBT003 - it takes no keyword
+
+
+def _check_portable(given: dict[str, Any]) -> None:
+    """Refuse what the operating system cannot do."""
+    wanted = given["processes"] > 1 or given["reload"] or given["recycle_after"] or given["recycle_above"]
+    if wanted and not CAN_RUN_CHILDREN:
+        raise click.UsageError(
+            "--processes, --reload and --recycle-… need a system with process groups, which this one does not have; "
+            "start several workers instead"
+        )
+
+
+def _process_options(given: dict[str, Any]) -> ProcessOptions:
+    recycling = Recycling(after=given["recycle_after"], above=given["recycle_above"])
+    if given["once"] and (recycling or given["supervised"] is not None):
+        raise click.UsageError("--once ends when nothing is due; leave out --recycle-after, --recycle-above or --once")
+    return ProcessOptions(once=given["once"], recycling=recycling, alive=given["alive"], supervisor=given["supervised"])
+
+
+def _supervise(given: dict[str, Any], *, as_json: bool) -> NoReturn:
+    """Start the processes, each by this very command line, and exit when all of them have ended."""
+    if given["once"]:
+        raise click.UsageError("--once is for one process; leave out --processes and --reload")
+    logs.start(settings.load(None, os.environ).log.value, as_json=as_json)
+    processes, after, alive = given["processes"], given["recycle_after"], given["alive"]
+
+    def command(place: int) -> list[str]:
+        own = [] if alive is None else ["--alive", str(alive_file_of(alive, place))]
+        if after is not None:  # not all at once
+            own += ["--recycle-after", str(after + after * (place - 1) // (5 * processes))]
+        return [*this_command(), *own]
+
+    plan = Plan(
+        command=command, processes=processes, changed=ChangedFiles(Path.cwd()) if given["reload"] else None, alive=alive
+    )
+    sys.exit(asyncio.run(_supervised(plan)))
+
+
+async def _supervised(plan: Plan) -> int:
+    return await Supervisor(plan).run()
+
+
+def this_command() -> list[str]:
+    """Give the command line of this process, for another one like it."""
+    return [sys.executable, "-m", "standfast", *sys.argv[1:]]
+
+
+def _start_anew(supervised: int | None) -> NoReturn:
+    """Become a new process in this one's place, with its number: whoever supervises it need not know."""
+    if supervised is not None:
+        os.set_inheritable(supervised, True)  # noqa: FBT003 - it takes no keyword
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, this_command())  # noqa: S606 - the command line that started this process
 
 
 def for_suspects(app: str | None, url: str | None, *options: str) -> list[str]:
@@ -70,53 +146,3 @@ def for_suspects(app: str | None, url: str | None, *options: str) -> list[str]:
         os.environ["STANDFAST_URL"] = url
     named = [app] if app is not None else []
     return [sys.executable, "-m", "standfast", "worker", *named, "--suspects-of", str(os.getpid()), *options]
-
-
-def application_and(names: Sequence[str], others: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Tell the application that may stand first on a line from the others, which all must be there."""
-    app, given = (names[0], names[1:]) if ":" in names[0] else (None, names)
-    if len(given) != len(others):
-        wanted = " ".join(others)
-        example = f"{click.get_current_context().command_path} {app or '[app:sf]'} {wanted}"
-        raise click.UsageError(f"give {wanted}, and before it at most the application: {example}")
-    return app, given
-
-
-def application(app: str | None, url: str | None) -> Standfast:
-    """Give the application named `module:attribute`, or a bare one; `url` is what it finds in its environment."""
-    if app is None:
-        return Standfast(url)
-    if url is not None:
-        os.environ["STANDFAST_URL"] = url
-    sf = _load(app)
-    if url is not None and sf.settings.url.value != url:
-        raise ConfigurationError(
-            f"{app} names its store itself ({without_password(sf.settings.url.value)}); "
-            "leave --url out, or let the code name none"
-        )
-    return sf
-
-
-def _load(app: str) -> Standfast:
-    module, _, attribute = app.partition(":")
-    if not module or not attribute:
-        raise ConfigurationError(f"{app!r} names no application; write module:attribute, such as app:sf")
-    loaded = _import(module)
-    if not hasattr(loaded, attribute):
-        raise ConfigurationError(f"{module} has no attribute {attribute!r}; name the Standfast object in it")
-    found = getattr(loaded, attribute)
-    if not isinstance(found, Standfast):
-        raise ConfigurationError(f"{app} is no Standfast but a {type(found).__name__}; name the object itself")
-    return found
-
-
-def _import(module: str) -> object:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the application's own import failed: its traceback says where
-        raise ConfigurationError(f"there is no module {error.name!r} in {here} or installed") from error

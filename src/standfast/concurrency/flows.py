@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from standfast.concurrency.loop_thread import THE_LOOP, loop_runs_here
 from standfast.concurrency.threads import run_in_thread
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -85,7 +87,21 @@ def _in_a_loop(awaitable: Awaitable[T]) -> T:
         return await awaitable
 
     with _blocks(on=False):
-        return asyncio.run(wait())
+        return THE_LOOP.run(wait()) if loop_runs_here() else asyncio.run(wait())
+
+
+def flow(function: F) -> F:
+    """Mark an async function as a flow: `sf.sync` then runs it in the thread that asks."""
+    _flows.add(function)
+    return function
+
+
+def is_flow(function: object) -> bool:
+    """Tell whether an async function is marked as a flow."""
+    return getattr(function, "__func__", function) in _flows
+
+
+_flows: set[object] = set()
 
 
 def run_sync(flow: Coroutine[Any, Any, T]) -> T:

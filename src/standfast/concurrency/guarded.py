@@ -15,7 +15,7 @@ def call_guarded(question: Callable[[], Answer], otherwise: Callable[[Exception]
     """
     try:
         return question()
-    except BaseException as error:  # a property, a text or a reader may raise anything; `otherwise` tells of it
+    except BaseException as error:  # the guard of foreign code: `otherwise` has it counted, recorded or worded
         if isinstance(error, KeyboardInterrupt):
             raise
         return otherwise(error if isinstance(error, Exception) else _tamed(error))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from types import TracebackType
 from weakref import WeakSet
+
+from standfast.portable import at_fork
 
 
 class ForkableLock:
@@ -36,4 +37,4 @@ def _renew_in_child() -> None:
         lock.renew()
 
 
-os.register_at_fork(after_in_child=_renew_in_child)
+at_fork(after_in_child=_renew_in_child)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 log = logging.getLogger("standfast.worker")
+
+Answer = TypeVar("Answer")
+
+PAUSE_AFTER_CANCELLATION = 0.5
 
 
 class Guard:
@@ -21,7 +28,7 @@ class Guard:
         """Do it; tell whether that went well."""
         try:
             await do()
-        except Exception:
+        except Exception:  # the loop guard: a loop that ended would leave its work undone in silence
             self.failures += 1
             log.exception("the %s failed (%d times so far) and will try again", self._name, self.failures)
             return False
@@ -62,3 +69,71 @@ class Loop:
         while True:
             await self._pause()
             await self._guard.run(self._do)
+
+
+class ClaimTask:
+    """Runs one claim at a time. `again` is called when the next one may be made.
+
+    Whoever ends an event loop cancels its tasks, and what is claimed in such a loop is never run. So a pause follows a
+    cancellation: a loop that ends does not come to the end of the pause, and in any other the worker claims again.
+    """
+
+    def __init__(self, again: Callable[[], None]) -> None:
+        self._again = again
+        self._began = 0.0
+        self.pausing = False
+        """Whether a claim was cancelled just now."""
+        self.running: asyncio.Task[None] | None = None
+        self.answers = 0
+        """How many claims were answered, or given up."""
+
+    @property
+    def seconds(self) -> float:
+        """For how many seconds the claim under way has been waiting; 0 if there is none."""
+        return 0.0 if self.running is None else time.monotonic() - self._began
+
+    def begin(self, claim: Coroutine[Any, Any, None], on_cancel: Callable[[], None]) -> asyncio.Task[None]:
+        """Make a claim; `on_cancel` is called if it is cancelled, even before its first step."""
+        self._began = time.monotonic()
+        self.running = task = asyncio.get_running_loop().create_task(claim)
+        task.add_done_callback(partial(self._end, on_cancel))
+        return task
+
+    def note_answer(self, task: asyncio.Task[None] | None) -> None:
+        """Let another claim be made, once."""
+        if self.running is not None and self.running is task:
+            self.running = None
+            self.answers += 1
+
+    async def wait(self) -> None:
+        """Wait for the end of the claim that is under way, if any."""
+        if self.running is not None:
+            await asyncio.wait([self.running])
+
+    def _end(self, on_cancel: Callable[[], None], task: asyncio.Task[None]) -> None:
+        self.note_answer(task)
+        if task.cancelled():
+            on_cancel()
+            self.pausing = True
+            asyncio.get_running_loop().call_later(PAUSE_AFTER_CANCELLATION, self._go_on)
+        else:
+            self._again()
+
+    def _go_on(self) -> None:
+        self.pausing = False
+        self._again()
+
+
+async def wait_out(answer: asyncio.Future[Answer], on_cancel: Callable[[Answer], object]) -> Answer:
+    """Wait for an answer that must not be dropped. A cancellation is raised after `on_cancel` was given the answer."""
+    cancelled: asyncio.CancelledError | None = None
+    while not answer.done():
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return answer.result()
+    if answer.exception() is None:
+        on_cancel(answer.result())
+    raise cancelled

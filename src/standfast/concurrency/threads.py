@@ -37,10 +37,19 @@ async def with_timeout(work: Awaitable[Answer], seconds: float) -> Answer:
     """Await the work for so many seconds, or raise TimeoutError.
 
     Unlike `asyncio.wait_for` of Python 3.11, this never swallows a cancellation that comes just as the work is done:
-    the task would go on, and its canceller would wait for ever.
+    the task would go on, and its canceller would wait for ever. And unlike `asyncio.timeout` before Python 3.11.4, it
+    is a TimeoutError also in a task that is being cancelled, and tidies up.
     """
-    async with asyncio.timeout(seconds):
-        return await work
+    task = asyncio.current_task()
+    cancelling = 0 if task is None else task.cancelling()
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await work
+    except asyncio.CancelledError:
+        if limit.expired() and task is not None and task.cancelling() <= cancelling:
+            raise TimeoutError from None
+        raise
 
 
 def start(thread: threading.Thread) -> None:

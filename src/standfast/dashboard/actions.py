@@ -13,6 +13,7 @@ from standfast.application import Standfast
 from standfast.dashboard.drawing import part
 from standfast.dashboard.forms import body, entries, read_ours
 from standfast.dashboard.page import Redirect, RenderedPage, page_endpoint
+from standfast.dashboard.shared_cache import SharedCache
 from standfast.errors import StandfastError
 from standfast.server.api import checked_path
 from standfast.server.auth import Gatekeeper, check_right
@@ -23,7 +24,9 @@ from standfast.wings.access.words import Grant
 Ends = Callable[[Call, Any], RenderedPage | Redirect]
 MISFIT = 422
 ASKED = "asked"
-ASKED_FOR = "Nothing ran yet: the policy wants a person to approve it first. The approval was asked for; this is it."
+ASKED_FOR = (
+    "Nothing ran yet: the policy requires a person to approve it first. This is the approval that was requested."
+)
 
 
 class Action(NamedTuple):
@@ -50,16 +53,23 @@ class ReturnTo(msgspec.Struct, frozen=True):
 
 def messages(actions: Iterable[Action]) -> dict[str, str]:
     """Give what pages say after something was done, by the name that an address has for it."""
-    ends = (each.ends for each in actions)
-    return {ASKED: ASKED_FOR, **{each.name: each.says for each in ends if isinstance(each, ReturnTo)}}
+    found = {ASKED: ASKED_FOR}
+    for each in actions:
+        found |= {each.ends.name: each.ends.says} if isinstance(each.ends, ReturnTo) else getattr(each.ends, "says", {})
+    return found
 
 
 def _names(said: Any) -> dict[str, Any]:
     return {"id": said["id"]} if isinstance(said, dict) and "id" in said else {}
 
 
-def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a form: it performs the API's verb as the signed-in person."""
+def endpoint(
+    sf: Standfast, gate: Gatekeeper, cache: SharedCache, action: Action, route: Route
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a form: it performs the API's verb as the signed-in person.
+
+    What pages knew before is forgotten, so that the next one shows what is so after it.
+    """
 
     async def did(request: Request, grant: Grant) -> RenderedPage | Redirect:
         fields = await read_ours(request)
@@ -67,7 +77,9 @@ def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> C
         try:
             given = None if route.body is None else body(fields, route.body)
             call = Call(sf, grant, checked_path(request), None, given, request)
-            return action.ends(call, (await perform(route, call)).value)
+            said = (await perform(route, call)).value
+            cache.forget()
+            return action.ends(call, said)
         except Problem as problem:
             return _after_problem(problem, route, fields)
         except StandfastError as error:

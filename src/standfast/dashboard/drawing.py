@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -15,15 +14,16 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from standfast.dashboard.statics import versioned
 from standfast.printable import printable as on_one_line
 from standfast.printable import visible
+from standfast.wings.records.figures import NOTHING, number, span
 
 LONGEST_SHOWN = 20_000
 """Characters of a payload or a result that a page shows; the API gives the whole."""
 MOST_INDENTED = 1 << 20
 """Characters that indenting may make of a payload that is shown whole; a deeper one is written without."""
-NOTHING = "\N{EN DASH}"
-SPANS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 MARKS = {
-    **dict.fromkeys(("completed", "resolved", "finished", "approved", "used", "verified", "up", "healthy"), "good"),
+    **dict.fromkeys(
+        ("completed", "resolved", "finished", "approved", "granted", "used", "verified", "up", "healthy"), "good"
+    ),
     **dict.fromkeys(("dead", "failed", "denied", "stuck", "absent", "halted", "degraded", "partial"), "bad"),
     **dict.fromkeys(("held", "pending", "approval_pending", "indeterminate", "paused", "parked", "doubted"), "held"),
     **dict.fromkeys(("running", "started"), "busy"),
@@ -58,7 +58,7 @@ def _environment() -> Environment:
         "whole_json": whole_json,
         "words": words,
     }
-    made.globals |= {"counted": count_text, "static": versioned, "longest_shown": LONGEST_SHOWN}
+    made.globals |= {"static": versioned, "longest_shown": LONGEST_SHOWN}
     return made
 
 
@@ -98,30 +98,6 @@ def moment(value: Any) -> str:
     """Write a time to the second, in the zone it is given in."""
     at = read_moment(value)
     return NOTHING if at is None else at.strftime("%Y-%m-%d %H:%M:%S ") + (at.tzname() or "")
-
-
-def span(seconds: float | None) -> str:
-    """Write a length of time in its two largest units."""
-    if seconds is None:
-        return NOTHING
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
-    for place, (size, unit) in enumerate(SPANS):
-        if seconds >= size:
-            rest = SPANS[place + 1] if place + 1 < len(SPANS) else None
-            more = 0 if rest is None else int(seconds % size // rest[0])
-            return f"{int(seconds // size)} {unit}" + (f" {more} {rest[1]}" if rest and more else "")
-    return "0 s"
-
-
-def number(value: float | None) -> str:
-    """Write a number so that its thousands stand apart."""
-    return NOTHING if value is None else f"{value:,}".replace(",", "\N{NO-BREAK SPACE}")
-
-
-def count_text(value: int, what: str, bounded: Iterable[str]) -> str:
-    """Write a count; one whose counting stopped at its bound says so."""
-    return f"≥ {number(value)}" if what in bounded else number(value)
 
 
 def as_json(value: Any) -> str:

@@ -41,6 +41,14 @@ class SharedCache:
     def __init__(self) -> None:
         self._known: dict[object, tuple[float, float, Any]] = {}
         self._going: dict[object, asyncio.Task[Any]] = {}
+        self._outdated: set[asyncio.Task[Any]] = set()
+        """Those that were asked before something was changed."""
+
+    def forget(self) -> None:
+        """Have everything asked again: something was changed, and whoever looks next must see it."""
+        self._known.clear()
+        self._outdated |= {*self._going.values()}
+        self._going.clear()
 
     async def get(self, key: object, ask: Ask) -> CachedAnswer:
         """Give the answer: a fresh one, or an old one where a fresh one takes long; the first is waited for."""
@@ -82,6 +90,9 @@ class SharedCache:
         return CachedAnswer(age, value, took) if age < STALE else None
 
     def _keep(self, key: object, began: float, done: asyncio.Task[Any]) -> None:
+        if done in self._outdated:
+            self._outdated.discard(done)
+            return
         self._going.pop(key, None)
         if done.cancelled() or done.exception() is not None:
             self._known.pop(key, None)
@@ -93,7 +104,7 @@ class SharedCache:
 
     async def close(self) -> None:
         """Ask no more."""
-        going = [*self._going.values()]
+        going = [*self._going.values(), *self._outdated]
         for each in going:
             each.cancel()
         await asyncio.gather(*going, return_exceptions=True)

@@ -62,7 +62,7 @@ def by_token(sf: Standfast, gate: Gatekeeper) -> Serves:
         except StandfastError as error:
             return refusal_page(request, None, of_error(error))
         if known is None:
-            return ask_to_sign_in(request, wrong="This token does not count: it is mistyped, revoked or expired.")
+            return ask_to_sign_in(request, wrong="This token is not valid: it is mistyped, revoked or expired.")
         return await _welcomed(gate, request, known.id, fields.get("wanted", ""))
 
     return serve

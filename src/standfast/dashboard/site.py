@@ -34,7 +34,11 @@ class Site:
         self.messages = actions.messages(ACTIONS)
         verbs = {(each.method, each.path): each for each in routes}
         forms = [
-            Path(each.path, actions.endpoint(sf, gate, each, verbs[each.method, each.route]), methods=["POST"])
+            Path(
+                each.path,
+                actions.endpoint(sf, gate, self._cache, each, verbs[each.method, each.route]),
+                methods=["POST"],
+            )
             for each in ACTIONS
         ]
         self.paths = [
@@ -43,7 +47,7 @@ class Site:
             Path("/sign-in", signing_in.by_token(sf, gate), methods=["POST"]),
             Path("/sign-out", signing_in.sign_out(gate), methods=["POST"]),
             Path("/live/series", self._lines, methods=["GET"]),
-            Path("/jobs/many", many.endpoint(sf, gate), methods=["POST"]),
+            Path("/jobs/many", many.endpoint(sf, gate, self._cache), methods=["POST"]),
             *forms,
             *(Path(each.path, pages.endpoint(sf, gate, self._cache, each), methods=["GET"]) for each in PAGES),
         ]

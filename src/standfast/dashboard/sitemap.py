@@ -6,6 +6,7 @@ from standfast.dashboard.actions import Action
 from standfast.dashboard.page import Page
 from standfast.wings.approvals import pages as approvals
 from standfast.wings.audit import pages as audit
+from standfast.wings.consent import pages as consent
 from standfast.wings.health import pages as health
 from standfast.wings.jobs import pages as jobs
 from standfast.wings.letters import pages as letters
@@ -18,9 +19,9 @@ from standfast.wings.workflows import pages as workflows
 
 PAGES: tuple[Page, ...] = (
     *(*health.PAGES, *queues.PAGES, *jobs.PAGES, *letters.PAGES, *redrives.PAGES, *approvals.PAGES),
-    *(*workflows.PAGES, *schedules.PAGES, *audit.PAGES, *policy.PAGES, *tokens.PAGES),
+    *(*consent.PAGES, *workflows.PAGES, *schedules.PAGES, *audit.PAGES, *policy.PAGES, *tokens.PAGES),
 )
 ACTIONS: tuple[Action, ...] = (
     *(*jobs.ACTIONS, *letters.ACTIONS, *redrives.ACTIONS, *approvals.ACTIONS, *queues.ACTIONS),
-    *(*schedules.ACTIONS, *workflows.ACTIONS, *policy.ACTIONS, *tokens.ACTIONS),
+    *(*consent.ACTIONS, *schedules.ACTIONS, *workflows.ACTIONS, *policy.ACTIONS, *tokens.ACTIONS),
 )

@@ -35,7 +35,7 @@ async def receiver(books: Path) -> AsyncIterator[int]:
         async with asyncio.timeout(START):  # wait_for of 3.11 swallows a cancellation that comes with the answer
             line = await process.stdout.readline()
         if not line:
-            raise DemoFailed("the receiver ended early; its own words stand above")
+            raise DemoFailed("the receiver ended early; its output is above")
         yield int(line)
     finally:
         await end(process)

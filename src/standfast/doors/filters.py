@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Meta
 
 _KEY = "standfast.filter"
+PATHS = "payload."
+FLAG = ("true", "false")
 
 
 class Described(NamedTuple):
@@ -23,8 +25,11 @@ class Described(NamedTuple):
     example: str | None = None
     """What to type, where that needs saying."""
     is_duration: bool = False
+    is_moment: bool = False
     is_search: bool = False
     """Whether a form asks for it first, as for what most people look by."""
+    is_flag: bool = False
+    """Whether it is true or false: an option without a value, and two choices in a form."""
 
 
 class FilterField(NamedTuple):
@@ -51,10 +56,13 @@ def described(
     choices: tuple[str, ...] = (),
     example: str | None = None,
     is_duration: bool = False,
+    is_moment: bool = False,
     is_search: bool = False,
+    is_flag: bool = False,
 ) -> Meta:
-    """Describe a field. Nothing of it is in the API's document, which has the types."""
-    return Meta(extra={_KEY: Described(about, title, choices, example, is_duration, is_search)})
+    """Describe a field; the API's document has its types, its help and its example."""
+    known = FLAG if is_flag else choices
+    return Meta(extra={_KEY: Described(about, title, known, example, is_duration, is_moment, is_search, is_flag)})
 
 
 @cache
@@ -67,6 +75,15 @@ def fields_of(shape: type[msgspec.Struct]) -> tuple[FilterField, ...]:
 def names_of(shape: type[msgspec.Struct]) -> tuple[str, ...]:
     """Give the names of a filter's fields."""
     return tuple(field.name for field in fields_of(shape))
+
+
+def with_paths(named: dict[str, str], shape: type[msgspec.Struct]) -> dict[str, str]:
+    """Give what a query names, with `payload.PATH=VALUE` as the field `payload` has it: `PATH=VALUE`."""
+    paths = [name for name in named if name.startswith(PATHS)]
+    if len(paths) != 1 or "payload" in named or "payload" not in names_of(shape):
+        return named
+    rest = {name: value for name, value in named.items() if name != paths[0]}
+    return {**rest, "payload": f"{paths[0].removeprefix(PATHS)}={named[paths[0]]}"}
 
 
 def _described(type_: Any) -> Described | None:

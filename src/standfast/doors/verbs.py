@@ -20,6 +20,7 @@ class Why(StrEnum):
     SLIM = "agents are given few tools, and `health`, `explain` and resources tell them this"
     CALLS = "agents call handlers, with `run` and `submit`"
     LIVE = "pages follow what happens by themselves"
+    INSIDE = "a handler says it while it runs"
     LONG = "a request would wait too long; `GET /notices` tells the end"
     FINAL = "it deletes for good, and so is not one click away"
     AGENTS = "inboxes are for agents"
@@ -66,19 +67,35 @@ def _switch(noun: str, command: str, verb: str, tool: Why) -> Verb:
 _WORK = (
     Verb("enqueue", "POST /jobs", "enqueue", Why.PROGRAM, Why.CALLS),
     Verb("enqueue_http", "POST /jobs", "http", Why.PROGRAM, Why.CALLS),
-    Verb("enqueue_many", Why.LATER, Why.LATER, Why.PROGRAM, Why.CALLS),
+    Verb("enqueue_many", "POST /jobs:bulk", "enqueue --jsonl", Why.PROGRAM, Why.CALLS),
+    Verb("enqueue_each", "POST /jobs:bulk", "enqueue --jsonl", Why.PROGRAM, Why.CALLS),
     Verb("ingest", "POST /ingest/{source}", "ingest", Why.PROGRAM, Why.PROGRAM),
     Verb("run", "POST /run", "run", Why.PROGRAM, "run"),
     Verb("submit", "POST /submit", "submit", Why.PROGRAM, "submit"),
     Verb("hand_over", "POST /hand-over", Why.PROGRAM, Why.PROGRAM, Why.PROGRAM),
     Verb("run_worker", Why.SHELL, "worker", Why.SHELL, Why.SHELL),
-    *_nowhere(Why.CODE, "queue", "handler", "workflow", "worker", "outbox", "alerting", "enqueue_sync"),
+    Verb("handler.enqueue", "POST /jobs", "enqueue", Why.PROGRAM, Why.CALLS),
+    Verb("handler.enqueue_many", "POST /jobs:bulk", "enqueue --jsonl", Why.PROGRAM, Why.CALLS),
+    Verb("handler.run", "POST /run", "run", Why.PROGRAM, "run"),
+    Verb("handler.submit", "POST /submit", "submit", Why.PROGRAM, "submit"),
+    *_nowhere(Why.PART, "handler.read", "handler.identity_of", "worker.run_suspects"),
+    *_nowhere(Why.PART, "job.as_it_stands", "job.fetch_result", "job.keep", "job.with_payload"),
+    *_nowhere(Why.CODE, "worker.drain", "worker.run_due", "outbox.relay", "outbox.close"),
+    *_nowhere(Why.PART, "outbox.loop"),
+    *_nowhere(Why.CODE, "prepare", "wrap_handlers"),
+    *_nowhere(
+        Why.INSIDE, *(f"job.{name}" for name in ("effect", "once", "once_sync", "progress", "step", "step_sync"))
+    ),
+    *_nowhere(Why.CODE, "queue", "handler", "schedule", "workflow", "worker", "outbox", "alerting", "enqueue_sync"),
+    *_nowhere(Why.CODE, "on_failure", "on_startup", "on_shutdown", "middleware", "error_kinds"),
+    *_nowhere(Why.PART, "worker.finish_due", "worker.finish_claimed"),
     *_nowhere(
         Why.PART,
         "open",
         "close",
         "begin",
         "resolve_handler",
+        "full_id",
         "exists",
         "count_ignored",
         "publish_nothing",
@@ -88,14 +105,16 @@ _WORK = (
 _JOBS = (
     Verb("status", "GET /jobs/{id}", "status", "GET /jobs/{id}", "status"),
     Verb("wait", Why.LONG, "wait", Why.LIVE, "wait"),
-    Verb("result", "GET /jobs/{id}/result", "status --json", "GET /jobs/{id}", "status"),
+    Verb("result", "GET /jobs/{id}/result", "status --json", "GET /jobs/{id}", "result"),
     Verb("explain", "GET /jobs/{id}/explain", "explain", "GET /jobs/{id}", "explain"),
-    Verb("jobs", "GET /jobs", "jobs", "GET /jobs", Why.LATER),
+    Verb("jobs", "GET /jobs", "jobs", "GET /jobs", "jobs"),
     Verb("retry", "POST /jobs/{id}/retry", "retry", ("POST /jobs/{id}/retry", "POST /jobs/many"), "retry"),
-    Verb("cancel", "POST /jobs/{id}/cancel", "cancel", ("POST /jobs/{id}/cancel", "POST /jobs/many"), Why.LATER),
+    Verb("cancel", "POST /jobs/{id}/cancel", "cancel", ("POST /jobs/{id}/cancel", "POST /jobs/many"), "cancel"),
 )
 _WHOLE = (
     Verb("stats", "GET /stats", "stats", ("GET /", "GET /workers"), Why.SLIM),
+    Verb("workers", "GET /workers", "workers", "GET /workers", Why.SLIM),
+    Verb("alerts.list", "GET /alerts", "alerts list", "GET /", "health"),
     Verb("health", "GET /health", "health", "GET /", "health"),
     Verb("ready", "GET /readyz", Why.PROGRAM, Why.PROGRAM, Why.PROGRAM),
     Verb("measures", "GET /metrics", Why.PROGRAM, Why.PROGRAM, Why.PROGRAM),
@@ -103,6 +122,13 @@ _WHOLE = (
     Verb("doctor", Why.SHELL, "doctor", Why.SHELL, Why.SHELL),
     Verb("migrate", Why.SHELL, "migrate", Why.SHELL, Why.SHELL),
     Verb("backup", Why.SHELL, "backup", Why.SHELL, Why.SHELL),
+    Verb(
+        "imports.bring_in",
+        Why.SHELL,
+        ("import jsonl", "import sqlite", "import ops", "import redis", "import-jsonl"),
+        Why.SHELL,
+        Why.SHELL,
+    ),
     *_nowhere(Why.PART, "reader", "as_event"),
 )
 _QUEUES = (
@@ -110,6 +136,8 @@ _QUEUES = (
     Verb("queues.describe", "GET /queues", "queue list", ("GET /queues", "GET /queues/{name}"), Why.SLIM),
     _switch("queues", "queue", "pause", Why.PERSON),
     _switch("queues", "queue", "resume", Why.PERSON),
+    Verb("queues.handlers", Why.LATER, Why.LATER, Why.LATER, "status"),
+    Verb("queues.try_now", "POST /breakers/try", "queue try", "POST /breakers/try", Why.PERSON),
     *_nowhere(Why.PART, "queues.published"),
 )
 _LETTERS = (
@@ -126,19 +154,20 @@ _LETTERS = (
 )
 _REDRIVES = (
     Verb("redrive.progress", "GET /redrives/{id}", "dead redrive --show", "GET /redrives/{id}", Why.PERSON),
+    Verb("redrive.failures", "GET /redrives/{id}", "dead redrive --show", "GET /redrives/{id}", Why.PERSON),
     *map(_steering, ("pause", "resume", "cancel")),
-    Verb("dead_letters.redrives.list", Why.LATER, Why.LATER, "GET /redrives", Why.PERSON),
+    Verb("dead_letters.redrives.list", "GET /redrives", "dead redrives", "GET /redrives", Why.PERSON),
     *_nowhere(
         Why.PART,
         *(
             f"dead_letters.redrives.{name}"
-            for name in ("plan", "start", "get", "progress", "steer", "queue_of", "drive")
+            for name in ("plan", "start", "get", "progress", "failures", "steer", "queue_of", "drive")
         ),
     ),
 )
 _GOVERNANCE = (
     Verb("approvals.list", "GET /approvals", "approvals list", "GET /approvals", Why.PERSON),
-    Verb("approvals.get", Why.LATER, Why.LATER, "GET /approvals/{id}", Why.PERSON),
+    Verb("approvals.get", "GET /approvals/{id}", "approvals show", "GET /approvals/{id}", Why.PERSON),
     Verb(
         "approvals.approve",
         "POST /approvals/{id}/approve",
@@ -154,7 +183,7 @@ _GOVERNANCE = (
     *_nowhere(Why.PART, *(f"policy.{name}" for name in ("permit", "permit_many", "refresh", "reload", "keep_out"))),
     *_nowhere(Why.PART, *(f"policy.{name}" for name in ("put_in_force", "learn", "declares", "take_over"))),
     Verb("audit.entries", "GET /audit", "audit log", "GET /audit", Why.SLIM),
-    Verb("audit.last", Why.LATER, "audit log --last", "GET /audit", Why.SLIM),
+    Verb("audit.last", "GET /audit", "audit log --last", "GET /audit", Why.SLIM),
     Verb("audit.verify", "GET /audit/verify", "audit verify", "GET /audit/verify", Why.SLIM),
     Verb("audit.export", Why.SHELL, "audit export", Why.SHELL, Why.SHELL),
     Verb("tokens.create", "POST /tokens", "token create", "POST /tokens", Why.PERSON),
@@ -166,14 +195,23 @@ _GOVERNANCE = (
 )
 _AGENTS = (
     Verb("inbox.list", "GET /sessions/{id}/inbox", "inbox", Why.AGENTS, "inbox"),
-    Verb("inbox.ack", Why.LATER, "inbox --ack", Why.AGENTS, "ack"),
-    *_nowhere(Why.PART, "inbox.keep_reply"),
-    Verb("consent.grant", Why.LATER, ("consent grant", "consent deny"), Why.LATER, Why.PERSON),
-    Verb("consent.revoke", Why.LATER, "consent revoke", Why.LATER, Why.PERSON),
-    Verb("consent.list", Why.LATER, "consent list", Why.LATER, Why.PERSON),
-    Verb("consent.asks", Why.LATER, "consent list", Why.LATER, Why.PERSON),
+    Verb("inbox.ack", "POST /sessions/{id}/inbox/{message}/ack", "inbox --ack", Why.AGENTS, "ack"),
+    Verb("inbox.overview", Why.LATER, Why.LATER, Why.AGENTS, "status"),
+    *_nowhere(Why.PART, "inbox.keep_reply", "inbox.received"),
+    Verb("consent.grant", "POST /consents", "consent grant", "POST /consents", Why.PERSON),
+    Verb("consent.deny", "POST /consents", "consent deny", "POST /consents", Why.PERSON),
+    Verb(
+        "consent.answer",
+        ("POST /consents/{id}/grant", "POST /consents/{id}/deny"),
+        ("consent grant", "consent deny"),
+        ("POST /consents/{id}/grant", "POST /consents/{id}/deny"),
+        Why.PERSON,
+    ),
+    Verb("consent.revoke", "POST /consents/revoke", "consent revoke", "POST /consents/revoke", Why.PERSON),
+    Verb("consent.list", "GET /consents", "consent list", "GET /consents", Why.PERSON),
+    Verb("consent.asks", "GET /consents", "consent list", "GET /consents", Why.PERSON),
     Verb("consent.check", Why.PROGRAM, Why.PROGRAM, Why.PROGRAM, Why.PROGRAM),
-    *_nowhere(Why.PART, "consent.sweep"),
+    *_nowhere(Why.PART, "consent.sweep", "consent.foreseen"),
 )
 _IN_ORDER = (
     Verb("schedules.list", "GET /schedules", "schedule list", "GET /schedules", Why.SLIM),
@@ -181,10 +219,11 @@ _IN_ORDER = (
     Verb(
         "schedules.remove", "DELETE /schedules/{name}", "schedule remove", "POST /schedules/{name}/remove", Why.PERSON
     ),
+    *_nowhere(Why.PART, "schedules.put", "schedules.check_times"),
     _switch("schedules", "schedule", "pause", Why.PERSON),
     _switch("schedules", "schedule", "resume", Why.PERSON),
     Verb("workflows.get", "GET /workflows/{id}", "workflow show", "GET /workflows/{id}", Why.SLIM),
-    Verb("workflows.list", Why.LATER, "workflow list", "GET /workflows", Why.SLIM),
+    Verb("workflows.list", "GET /workflows", "workflow list", "GET /workflows", Why.SLIM),
     Verb(
         "workflows.cancel", "POST /workflows/{id}/cancel", "workflow cancel", "POST /workflows/{id}/cancel", Why.PERSON
     ),
@@ -197,13 +236,15 @@ VERBS = (*_WORK, *_JOBS, *_WHOLE, *_QUEUES, *_LETTERS, *_REDRIVES, *_GOVERNANCE,
 OF_THE_SHELL = {
     "serve": "opens a door",
     "mcp": "opens a door",
+    "alive": "looks at a file, and opens no store",
     "config": "shows the settings of a directory",
     "restore": "makes a store, before there is one to ask",
     "promote": "moves a store to another",
     "policy test": "asks a policy about cases in a file",
-    "policy drill": "rehearses in a store of its own",
-    "demo": "shows the product in a store of its own",
-    "bench": "measures in stores of its own",
+    "policy drill": "rehearses in its own store",
+    "demo": "shows the product in its own store",
+    "bench": "measures in its own stores",
+    "scan": "reads source files and needs no store",
 }
 """Commands that are no verb of a store, and what they do instead."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Class(StrEnum):
-    """Can repeating help? `unknown` means unclassified; it is repeated like transient."""
+    """Only with this class: can a retry help? `unknown` means unclassified; it is repeated like transient."""
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
@@ -109,18 +109,19 @@ CATALOGUE: dict[str, Reason] = {
         _transient("rate_limited", "Wait, or send less at a time, then replay."),
         _transient("no_workers", "Start a worker for this queue, then replay."),
         _transient("worker_lost", "The worker died while running this; look for a crash in its log before replaying."),
+        _unknown("process_died", "The process that ran it died; look for a crash or too little memory, then replay."),
         _transient("drained", "A worker stopped while running this; see whether the effect landed before replaying."),
-        _transient("max_attempts", "Every attempt failed; read the history, mend the cause, then replay."),
+        _transient("max_attempts", "Every attempt failed; read the history, fix the cause, then replay."),
         _stopped("max_age", "It waited longer than its queue allows; replay it if it is still wanted."),
         _stopped("expired", "It was not run before its expiry; replay it only if it is still wanted."),
-        _poison("schema_invalid", "The payload does not fit its handler; mend that and replay, or enqueue anew."),
-        _poison("parse_error", "The payload or reply could not be read; mend its reader, then replay."),
-        _poison("tool_contract_mismatch", "Caller and tool disagree about the arguments; mend one of them."),
+        _poison("schema_invalid", "The payload does not fit its handler; fix that and replay, or enqueue a new job."),
+        _poison("parse_error", "The payload or reply could not be read; fix its reader, then replay."),
+        _poison("tool_contract_mismatch", "Caller and tool disagree about the arguments; fix one of them."),
         _stopped("handler_missing", "No worker has this handler; deploy it or correct the name, then replay."),
         _stopped(
             "argument_too_long",
-            "An argument is longer than the operating system lets any be; have the command read the payload on "
-            'standard input (stdin = "payload"), then replay, or enqueue anew with less.',
+            "An argument is longer than the operating system allows; let the command read the payload on "
+            'standard input (stdin = "payload"), then replay, or enqueue a new job with less.',
         ),
         _stopped("user_action_required", "A person must act first; do that, then replay."),
         _stopped("request_rejected", "The receiver refused the request for good; correct it before replaying."),
@@ -129,31 +130,31 @@ CATALOGUE: dict[str, Reason] = {
         _stopped(
             "undeclared_effect", "The handler does not declare this effect; add it as the message says, then replay."
         ),
-        _stopped("forgotten_await", "The handler returned work without waiting for it; mend the handler, then replay."),
+        _stopped("forgotten_await", "The handler returned work without waiting for it; fix the handler, then replay."),
         _stopped("denied", "The policy or the receiver refused it; change the permission, then ask again."),
         _stopped("approval_required", "A person must approve it first."),
-        _stopped("consent_required", "Its session must consent first; once it has, this goes on by itself."),
-        _stopped("consent_denied", "Its session was denied this; replay it only after someone has consented."),
+        _stopped("consent_required", "Its session must consent first; once it has, this continues automatically."),
+        _stopped("consent_denied", "Its session was denied this; replay it only after a person has consented."),
         _stopped("policy_snapshot_mismatch", "The policy changed meanwhile; decide again under the present one."),
         _stopped("idempotency_conflict", "Another job holds this key with another payload; decide which one is right."),
         _unknown("partial_external_write", "Some effects landed and some did not; check each before replaying."),
         _unknown(
             "unknown_commit_state",
-            "If its effects have checks, replay: it looks first, and runs only what is missing. If not, look at the "
-            "receiver yourself, and replay only if the effect is not there.",
+            "If its effects have checks, replay it: standfast checks first, and runs only what is missing. If not, "
+            "check the receiver yourself, and replay only if the effect is missing.",
         ),
-        _transient("look_failed", "Whether its effect is there could not be looked up; that is tried again by itself."),
+        _transient("look_failed", "The check of its effect could not run; it is tried again automatically."),
         _stopped(
             "value_not_kept",
-            "The effect or step is done, but what it returned cannot be kept. Have it return what names it, such as an "
+            "The effect or step is done, but its return value cannot be stored. Return a reference instead, such as an "
             "id. A replay runs a step again; an effect stays done, and its verify may give the receipt (Found).",
         ),
         _stopped(
             "arguments_changed",
-            "An effect was called with other arguments than before, and may be done already. See what is there; have "
-            "the handler give it the same arguments on every attempt, then replay.",
+            "An effect was called with other arguments than before, and may be done already. Check the receiver, let "
+            "the handler pass the same arguments on every attempt, then replay.",
         ),
-        _stopped("too_many_steps", "One job keeps only so many steps; enqueue the rest as jobs of their own."),
+        _stopped("too_many_steps", "One job keeps only so many steps; enqueue the rest as separate jobs."),
         _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),
         _unknown("unclassified_error", "This error is unclassified; read it, then raise Transient or Permanent."),
         _stopped("cancelled", "It was cancelled."),
@@ -166,7 +167,7 @@ ALIASES = {"max_scheduling_retries": "max_attempts"}
 """Reason codes of other systems, and what they are called here."""
 
 OWN_CODES = {
-    Class.TRANSIENT: "The handler says that repeating can help; mend what its message names, then replay.",
+    Class.TRANSIENT: "The handler says that repeating can help; fix what its message names, then replay.",
     Class.PERMANENT: CATALOGUE["handler_refused"].advice,
     Class.UNKNOWN: CATALOGUE["unclassified_error"].advice,
 }

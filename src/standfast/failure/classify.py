@@ -48,18 +48,46 @@ MEMBERS_TOLD = 10
 _WORST_FIRST = (Class.UNKNOWN, Class.TRANSIENT, Class.PERMANENT)
 _SUCCESS = range(200, 300)
 _LOWEST = 100
+_FAILURE = range(300, 600)
+STATUS_KEYS = ("status_code", "http_status", "status")
+"""Where a result has the HTTP status that it tells of."""
+
+JUDGED = "standfast_judged"
+"""Where an exception carries how it was judged already, by who knows better than its type: a Failed."""
 
 T = TypeVar("T")
+
+
+class RaisedElsewhere(Exception):
+    """What a handler raised in another process, judged there; its cause has the traceback."""
+
+    def __init__(self, failed: Failed, trace: str) -> None:
+        super().__init__(failed.failure.summary)
+        self.failed = failed
+        self.__cause__ = RemoteTraceback(trace)
+
+
+class RemoteTraceback(Exception):
+    """A traceback of another process, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 def of_exception(error: BaseException) -> Failed:
     """Judge what a handler raised: by itself, by its members if it is a group, then by what it wraps.
 
     The nearest exception that says anything decides, by (in this order) `Transient`, `Permanent` or `Uncertain`,
-    its `error_kind`, its HTTP status, its type. If none does, it is unclassified: unknown, and it may have landed.
+    its `error_kind` if that is known, its HTTP status, its type. If none does, it is unclassified: unknown, and it may
+    have landed.
     """
+    if isinstance(error, RaisedElsewhere):
+        return error.failed
+    judged = attribute(error, JUDGED)
+    if isinstance(judged, Failed):
+        return judged
     found = _ask(lambda: _evidence(error, iter(range(MOST_LOOKED_AT))), None)
-    found = found or _failed(UNCLASSIFIED, _name(error), wait_of(error))
+    found = found or _failed(UNCLASSIFIED, _own_kind(error) or _name(error), wait_of(error))
     found = _with_refusal(found, refusal_in(error))
     return replace(found, failure=replace(found.failure, message=_message(error)))
 
@@ -130,7 +158,18 @@ def _evidence(error: BaseException, looks: Iterator[int], path: tuple[int, ...] 
     if len(path) >= DEEPEST or id(error) in path or next(looks, None) is None:
         return None
     path = (*path, id(error))
-    return _own_evidence(error) or _of_members(error, looks, path) or _of_wrapped(error, looks, path)
+    found = _own_evidence(error) or _of_members(error, looks, path) or _of_wrapped(error, looks, path)
+    return found and _with_own_kind(found, error)
+
+
+def _with_own_kind(failed: Failed, error: BaseException) -> Failed:
+    """Keep the kind that an exception names, whatever else told how to judge it."""
+    kind = _own_kind(error)
+    return failed if kind is None else replace(failed, failure=replace(failed.failure, error_kind=kind))
+
+
+def _own_kind(error: BaseException) -> str | None:
+    return _label(attribute(error, "error_kind"))
 
 
 def _own_evidence(error: BaseException) -> Failed | None:
@@ -153,8 +192,9 @@ def _by_handler(error: BaseException) -> Failed | None:
 
 
 def _by_kind(error: BaseException) -> Failed | None:
-    kind = _label(attribute(error, "error_kind"))
-    return _failed(judge_kind(kind) or UNCLASSIFIED, kind) if kind else None
+    kind = _own_kind(error)
+    judgement = judge_kind(kind) if kind else None
+    return judgement and _failed(judgement, kind)
 
 
 def _by_status(error: BaseException) -> Failed | None:
@@ -203,11 +243,17 @@ def _hedged(failed: Failed) -> Failed:
 
 def _judge_result(result: dict[Any, Any], kind: str | None, *, unverified: bool) -> Judgement | None:
     if kind is not None:
-        judgement = judge_kind(kind) or UNCLASSIFIED
+        judgement = judge_kind(kind) or _judge_returned_status(result) or (UNVERIFIED if unverified else UNCLASSIFIED)
         return judgement._replace(landed=Landed.MAYBE) if unverified else judgement
     if unverified:
         return UNVERIFIED
     return UNCLASSIFIED if _says_failed(result) else None
+
+
+def _judge_returned_status(result: dict[Any, Any]) -> Judgement | None:
+    """Judge the HTTP status that a result names, if it is one of a failure."""
+    named = [result[name] for name in STATUS_KEYS if type(result.get(name)) is int]
+    return judge_status(named[0]) if named and named[0] in _FAILURE else None
 
 
 def _says_failed(result: dict[Any, Any]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sysconfig
 import traceback
+from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from standfast.outcome import Failed
 from standfast.printable import printable
 
-BOUNDARY = "standfast.spine.run"
-"""The module that calls handlers: what stands behind its last frame is the handler's."""
-STANDARD_LIBRARY = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+BOUNDARY = frozenset({"standfast.spine.run", "standfast.worker.middleware", "standfast.celery.task_run"})
+"""The modules that call handlers and tasks: what stands behind the last frame of them is the application's."""
 INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -30,7 +29,7 @@ def place(error: BaseException) -> str:
     """Name the innermost line of the application's code, else of the handler itself; nothing for a built-in one."""
     frames = list(traceback.walk_tb(error.__traceback__))
     modules = [frame.f_globals.get("__name__", "") for frame, _ in frames]
-    start = len(modules) - modules[::-1].index(BOUNDARY) if BOUNDARY in modules else len(modules)
+    start = max((place + 1 for place, module in enumerate(modules) if module in BOUNDARY), default=len(modules))
     if start == len(frames) or _is_ours(modules[start]):
         return ""
     behind = zip(frames[start:], modules[start:], strict=True)
@@ -44,5 +43,12 @@ def _is_ours(module: str) -> bool:
     return module.startswith("standfast.")
 
 
+@cache
+def _standard_library() -> tuple[str, ...]:
+    import sysconfig  # noqa: PLC0415 - slow to import, and only failures need it
+
+    return tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+
 def _is_library(file: str) -> bool:
-    return file.startswith(("<frozen", *STANDARD_LIBRARY)) or not INSTALLED.isdisjoint(Path(file).parts)
+    return file.startswith(("<frozen", *_standard_library())) or not INSTALLED.isdisjoint(Path(file).parts)

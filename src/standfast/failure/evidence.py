@@ -78,6 +78,8 @@ KINDS: dict[str, Judgement] = {
     "validation_error": MISFIT,
 }
 """What a handler or tool says by `error_kind`, raised or returned. Every reason code of the catalogue is a kind too."""
+OWN_KINDS: dict[str, Judgement] = {}
+"""The kinds that the application declared; one process judges by what any of its queues declared."""
 
 ERRNOS: dict[int, Judgement] = {
     # The system could not give what the call needed, before the call did anything.
@@ -189,6 +191,9 @@ TYPES: dict[str, Rule] = {
     "json.JSONDecodeError": UNREADABLE_REPLY,
     "http.InvalidURL": REJECTED,
     "http.HTTPException": MAYBE_DONE,
+    "standfast.ConnectTimeout": NOT_REACHED_IN_TIME,
+    "standfast.ConnectError": NOT_DONE,
+    "standfast.WireError": MAYBE_DONE,
     "httpx.ConnectError": NOT_DONE,
     "httpx.ConnectTimeout": NOT_REACHED_IN_TIME,
     "httpx.PoolTimeout": NOT_REACHED_IN_TIME,
@@ -352,9 +357,19 @@ def is_rate_limit(error: BaseException) -> bool:
 
 
 def judge_kind(kind: str) -> Judgement | None:
-    """Look a kind up: in its table, in the catalogue, or by its ending (`obsidian_refused`)."""
-    name = re.sub(r"[^a-z0-9]+", "_", kind.lower()).strip("_")
-    return KINDS.get(name) or _judge_reason(name) or _judge_ending(name)
+    """Look a kind up: in the tables, in the catalogue, or by its ending (`obsidian_refused`); None says nothing."""
+    name = kind_name(kind)
+    return known_kind(name) or OWN_KINDS.get(name) or _judge_ending(name)
+
+
+def kind_name(kind: str) -> str:
+    """Give a kind in one spelling: `Vault-Locked` and `vault_locked` are one."""
+    return re.sub(r"[^a-z0-9]+", "_", kind.lower()).strip("_")
+
+
+def known_kind(name: str) -> Judgement | None:
+    """Look a kind up that standfast itself knows by its whole name."""
+    return KINDS.get(name) or _judge_reason(name)
 
 
 def _judge_reason(code: str) -> Judgement | None:

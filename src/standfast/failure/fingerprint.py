@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from standfast.failure import Failure
 from standfast.redact import may_hold_secret, redacted_text
@@ -89,8 +89,6 @@ _plain_word = f"(?!(?=[FMSTWfmstw]){_A_DAY}|[A-Fa-f]{{8}}){_LETTER}++(?![0-9_+@-
 _number = "[0-9](?<!-.)"
 """Where something that varies begins for certain: said before all the others are tried for nothing."""
 _kept = _any(_between_words, _plain_word, f"(?!{_number})(?!{_varying})(?:{_WORD}++|[^A-Za-z0-9_])")
-_texts_before = re.compile(f"((?>{_kept}*)){_varying}").findall
-"""Gives the text before each thing that varies."""
 _END = "\n0"
 """Varies for certain, and continues nothing: so that the text at the end comes before something, too."""
 
@@ -106,9 +104,15 @@ def normal_form(message: str) -> str:
     return _normal_form(message[:LONGEST_MESSAGE].encode(errors="surrogatepass").translate(_one_digit))
 
 
+@cache
+def _before_what_varies() -> re.Pattern[str]:
+    """Give what finds the text before each thing that varies; it takes long to compile, and only failures need it."""
+    return re.compile(f"((?>{_kept}*)){_varying}")
+
+
 @lru_cache(maxsize=1024)  # what dies in numbers mostly dies of the same words, but for the digits
 def _normal_form(message: bytes) -> str:
-    bare = GONE.join(_texts_before(message.decode(errors="surrogatepass") + _END))
+    bare = GONE.join(_before_what_varies().findall(message.decode(errors="surrogatepass") + _END))
     return _row_of_gone.sub(GONE, _single_spaced(bare).strip())[:LONGEST_NORMAL_FORM]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 LONGEST_RETRY_AFTER = 86400.0
 """A receiver may ask for at most a day: more would let a slip of its keeper bury the job."""
@@ -47,6 +46,8 @@ def requested_wait(header: Callable[[str], str | None]) -> float | None:
 
 def _http_date(text: str) -> datetime | None:
     try:
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow to import, and few answers have a date
+
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError, TypeError, IndexError):  # what the parser raises on nonsense, by trial
         return None

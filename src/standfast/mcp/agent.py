@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
+from mcp.types import CallToolResult
+
 from standfast.application import Standfast
-from standfast.errors import PolicyDenied
+from standfast.application.calling import StartedCall
+from standfast.errors import PolicyDenied, StandfastError
 from standfast.lifecycle import FINAL
 from standfast.mcp.agent_identity import Identity
+from standfast.mcp.handler_tools import HandlerTool, handler_tools
 from standfast.mcp.outside import answer
+from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.token_view import left_out
 from standfast.views import JobView
 from standfast.wings.access.words import Right
+from standfast.wings.calls.replies import NOT_YOURS, reply
 
 PATIENCE = 30.0
 """Seconds a call may keep its client waiting; clients give up after about a minute."""
@@ -41,11 +47,45 @@ def patience() -> float:
 class Agent:
     """One connection's agent: the queue it asks, and who it is."""
 
-    def __init__(self, sf: Standfast, who: Identity) -> None:
+    def __init__(self, sf: Standfast, who: Identity, taken: Collection[str] = ()) -> None:
         self.sf = sf
+        self._taken = taken
         self.who = who
         self.left_out = left_out(who.grant)
-        self.answer = partial(answer, without=self.left_out)
+        self._keeping: set[asyncio.Task[None]] = set()
+
+    def answer(
+        self,
+        document: Mapping[str, Any],
+        *,
+        without: frozenset[str] | None = None,
+        clean: Mapping[str, Any] | None = None,
+    ) -> CallToolResult:
+        """Answer a tool's call, without what this connection may not see."""
+        return answer(document, without=self.left_out if without is None else without, clean=clean)
+
+    def refuse(self, job: JobView, hint: str, reason_code: str = NOT_YOURS) -> CallToolResult:
+        """Answer that nothing was done about a job, which is as it was."""
+        stands = reply(job)["status"]
+        return self.answer(
+            {"operation_id": job.id, "status": "failed", "job_status": stands, "reason_code": reason_code, "hint": hint}
+        )
+
+    @property
+    def queues(self) -> tuple[str, ...] | None:
+        """The only queues that this connection reaches; None for all."""
+        return None if self.who.grant is None else self.who.grant.queues
+
+    async def handler_tools(self) -> dict[str, HandlerTool]:
+        """Give the tools of the handlers that this connection may call, by their names."""
+        if not self.who.may(Right.ENQUEUE):
+            return {}
+        published = await self.sf.queues.handlers()
+        within = self.queues
+        callable_ = [
+            each for each in published if not each.queue.startswith(OURS) and (within is None or each.queue in within)
+        ]
+        return handler_tools(callable_, self._taken)
 
     @property
     def as_caller(self) -> dict[str, Any]:
@@ -71,15 +111,29 @@ class Agent:
         job = await self.sf.status(id)
         return job if job is not None and self.who.sees(job) else None
 
-    async def cancel(self, id: str) -> bool:
-        """End a job of this connection's own that is no longer wanted; False if it is another's."""
-        job = await self.find_job(id)
-        if self.who.owns(job) and job.state not in FINAL:
-            await self.sf.cancel(job.id, by=self.who.person)
-        return self.who.owns(job)
+    async def cancel(self, job: JobView) -> JobView:
+        """End a job that is no longer wanted; one that has ended stays as it is."""
+        return job if job.state in FINAL else await self.sf.cancel(job.id, by=self.who.person)
+
+    # --- replies that were not received
 
     async def keep_reply(self, id: str | None) -> None:
         """Keep the end of a call in the inbox, because its reply was not received."""
         job = None if id is None else await self.sf.status(id)
         if job is not None and self.who.owns(job):
             await self.sf.inbox.keep_reply(job.id)
+
+    def keep_reply_of(self, beginning: asyncio.Future[StartedCall]) -> None:
+        """Do so for a call that may still be about to begin. Its caller is cancelled and cannot wait: `finish` does."""
+        keeping = asyncio.get_running_loop().create_task(self._keep_reply_of(beginning))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+
+    async def _keep_reply_of(self, beginning: asyncio.Future[StartedCall]) -> None:
+        with suppress(StandfastError):  # what was refused, or could not be written, has no end to keep
+            await self.keep_reply((await beginning).id)
+
+    async def finish(self) -> None:
+        """Wait until every reply that was not received is kept."""
+        while self._keeping:
+            await asyncio.wait(self._keeping)

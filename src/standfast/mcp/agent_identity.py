@@ -25,12 +25,15 @@ class Identity(msgspec.Struct, frozen=True):
     person: str
     grant: Grant | None = None
 
-    def check(self, right: Right, also: Right | None = None) -> None:
-        """Refuse what the token's role does not allow."""
-        grant = self.grant
-        if grant is not None and not grant.may(right) and not (also is not None and grant.may(also)):
-            wanted = right.replace("_", " ")
-            raise PolicyDenied(f"a token of role {grant.role} may not {wanted}; nothing was done")
+    def may(self, *rights: Right) -> bool:
+        """Tell whether the token's role has one of these rights; none asks for nothing."""
+        return self.grant is None or not rights or any(map(self.grant.may, rights))
+
+    def check(self, *rights: Right) -> None:
+        """Refuse what the token's role does not allow: it needs one of these rights, if any are named."""
+        if self.grant is not None and not self.may(*rights):
+            wanted = rights[0].replace("_", " ")
+            raise PolicyDenied(f"a token of role {self.grant.role} may not {wanted}; nothing was done")
 
     def check_queue(self, queue: str) -> None:
         """Refuse a queue that the token does not reach."""

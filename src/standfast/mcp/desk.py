@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from standfast.application import Standfast
 from standfast.mcp.agent_identity import of_token
-from standfast.mcp.agent_server import agent_server
+from standfast.mcp.agent_server import AgentServer, agent_server
 from standfast.wings.access.words import Grant
 
 CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -23,8 +23,9 @@ MOST = 200
 class Connection:
     """What serves the calls of one token, from its first to the end."""
 
-    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self._manager = manager
+    def __init__(self, served: AgentServer) -> None:
+        self._agent = served.agent
+        self._manager: StreamableHTTPSessionManager = served.session_manager
         self._open = asyncio.Event()
         self._over = asyncio.Event()
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
@@ -44,6 +45,7 @@ class Connection:
         """Serve no more."""
         self._over.set()
         await asyncio.wait([self._keeping])
+        await self._agent.finish()
 
 
 class Desk:
@@ -69,7 +71,7 @@ class Desk:
                 await self.close()
             served = agent_server(self._sf, of_token(grant), version=self._version)
             served.streamable_http_app(stateless_http=True, json_response=True, transport_security=CHECKED)
-            self._connections[grant] = Connection(served.session_manager)
+            self._connections[grant] = Connection(served)
         return self._connections[grant]
 
     async def close(self) -> None:

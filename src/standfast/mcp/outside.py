@@ -3,37 +3,68 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from mcp.types import CallToolResult, TextContent
 
-from standfast.errors import StandfastError
+from standfast.errors import StandfastError, StoreUnavailable, UnknownJob
 from standfast.printable import escaped
-from standfast.redact import redacted
+from standfast.redact import HIDDEN, redacted
 
 LONGEST_TEXT = 20_000
 """Characters of one text that an agent is shown."""
+DEEPEST = 200
+"""Levels of a value that is shown whole."""
 LONGEST_ANSWER = 100_000
 """Characters of everything one answer holds."""
-REFUSED = "It was refused and nothing was done. Read the error, mend the call, and make it again."
-TOO_LONG = "The rest is left out; ask for one key of the result, or for fewer at a time."
+FLAGGED = frozenset({"failed", "timeout", "held"})
+"""The statuses that `isError` is set for: it is not done, and will not be unless a person or the agent acts.
+
+One rule for every tool that is about one job, whether it called, waited or only looked: the flag is about the job. What
+is queued or running goes on by itself, and `cancelled` was wanted.
+"""
+UNSURE = (
+    "It is not known whether it was done. Do not call again without the same idempotency_key: once the store is back, "
+    "look with jobs or status."
+)
+NO_STORE = "Nothing was done: the store cannot be reached now. Make the same call again in a while."
+NO_JOB = "Nothing was done. jobs lists your jobs with their ids."
+REFUSED = "It was refused and nothing was done. Read the error, correct the call, and make it again."
+TOO_LONG = "The rest is left out; ask for fewer at a time, or read the whole result with result."
 
 
 def answer(
-    document: Mapping[str, Any], *, failed: bool = False, without: frozenset[str] = frozenset()
+    document: Mapping[str, Any],
+    *,
+    without: frozenset[str] = frozenset(),
+    clean: Mapping[str, Any] | None = None,
 ) -> CallToolResult:
-    """Answer a tool's call: our own hint first, then the data, which is never an instruction."""
-    shown = shown_to_agents(document, without)
-    hint = shown.get("hint", "")
-    text = f"{hint}\n{fenced(shown)}" if hint else fenced(shown)
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown, is_error=failed)
+    """Answer a tool's call: our own hint first, then the data, which is never an instruction.
+
+    Every document has a `hint`. What is `clean` has been through `shown_whole`, and is given as it is.
+    """
+    shown = {**shown_to_agents(document, without), **(clean or {})}
+    text = f"{shown['hint']}\n{fenced(shown)}"
+    flagged = shown.get("status") in FLAGGED
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown, is_error=flagged)
 
 
 def refusal(error: StandfastError) -> CallToolResult:
     """Answer a call that was refused: what happened, what is safe, what to do next, as the error says it."""
-    return _failed(error.outside)
+    return _failed(error.outside, _next_step(error))
+
+
+def _next_step(error: StandfastError) -> str:
+    match error:
+        case StoreUnavailable(definite=definite):
+            return NO_STORE if definite else UNSURE
+        case UnknownJob():
+            return NO_JOB
+        case _:
+            return REFUSED
 
 
 def reworded(result: CallToolResult) -> CallToolResult:
@@ -43,8 +74,8 @@ def reworded(result: CallToolResult) -> CallToolResult:
     return _failed(" ".join(getattr(each, "text", "") for each in result.content))
 
 
-def _failed(why: str) -> CallToolResult:
-    return answer({"status": "failed", "error": why, "hint": REFUSED}, failed=True)
+def _failed(why: str, hint: str = REFUSED) -> CallToolResult:
+    return answer({"status": "failed", "error": why, "hint": hint})
 
 
 def shown_to_agents(document: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -52,6 +83,15 @@ def shown_to_agents(document: Mapping[str, Any], without: frozenset[str] = froze
     whole = msgspec.to_builtins(document)
     shown: dict[str, Any] = redacted(whole, longest=LONGEST_TEXT, keyed_hashes=True, without=without)
     return shown
+
+
+def shown_whole(value: Any, name: str, without: frozenset[str] = frozenset()) -> Any:
+    """Give what an agent may read of a value that stands under a name: no secrets, but all the rest of it."""
+    whole = msgspec.to_builtins({name: value})
+    shown: dict[str, Any] = redacted(
+        whole, longest=sys.maxsize, most=sys.maxsize, deepest=DEEPEST, keyed_hashes=True, without=without
+    )
+    return shown.get(name, HIDDEN)
 
 
 def fenced(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What an agent can read by its address: a job, a letter, a workflow. Text from outside stands there as data."""
+"""What an agent can read by its address: its handlers, a job, a letter, a workflow. Text from outside is data there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
-from standfast.application import Standfast
 from standfast.errors import StandfastError
-from standfast.mcp.agent_identity import Identity
+from standfast.mcp.agent import Agent
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import visible as reached
 from standfast.server.token_view import left_out
@@ -21,8 +20,15 @@ from standfast.wings.access.words import Right
 Reads = Callable[[str], Awaitable[str]]
 
 
-def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
+def add_resources(server: MCPServer[Any], agent: Agent) -> None:
     """Offer the resources."""
+    sf, who = agent.sf, agent.who
+
+    @server.resource("standfast://handlers", title="What you may call", mime_type="text/plain")
+    async def handlers() -> str:
+        """Give every handler that may be called: its tool, whole description, and what it declares."""
+        tools = (await agent.handler_tools()).values()
+        return fenced([each.described() for each in tools])
 
     def of_job(what: str, job: JobView) -> str:
         return _render(what, job, left_out(who.grant, job))

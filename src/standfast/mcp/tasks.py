@@ -5,7 +5,7 @@ A task's id is its job's. Nothing is kept here: every server on this store reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, Emp
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from standfast.lifecycle import State
+from standfast.lifecycle import LETTERS, State
 from standfast.mcp.agent import PATIENCE, Agent, impatient
 from standfast.mcp.outside import answer, reworded
 from standfast.views import JobView
@@ -58,8 +58,10 @@ class Tasks(Extension):
 
     identifier = IDENTIFIER
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, looks: Collection[str]) -> None:
         self._agent = agent
+        self._looks = looks
+        """The tools that call no handler: every other name is a handler's, or none."""
 
     def methods(self) -> Sequence[MethodBinding]:
         """Give the methods a task is followed by."""
@@ -69,17 +71,20 @@ class Tasks(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Give a client that knows tasks the handle of a `run` that takes long; everybody else waits for the reply."""
-        takes_long = params.name == "run" and _knows_tasks(ctx)
+        """Give a client that knows tasks the handle of a call that takes long; every other one waits for the reply."""
+        calls = params.name == "run" or params.name not in self._looks
+        takes_long = calls and _knows_tasks(ctx)
         with impatient(QUICK if takes_long else PATIENCE):
             answered = await call_next(ctx)
         if not isinstance(answered, CallToolResult):
             return answered
         answered = reworded(answered)
         said = answered.structured_content
-        if params.name == "run" and said is not None and await _went_away(ctx):
-            await self._agent.keep_reply(said.get("operation_id"))
-        if not takes_long or said is None or said["status"] not in UNFINISHED or said.get("reason_code") == NOT_YOURS:
+        if said is None or "operation_id" not in said:
+            return answered
+        if calls and await _went_away(ctx):
+            await self._agent.keep_reply(said["operation_id"])
+        if not takes_long or said["status"] not in UNFINISHED or said.get("reason_code") == NOT_YOURS:
             return answered
         job = await self._agent.look(said["operation_id"])
         return answered if job is None else _task(job, self._agent.left_out, created=True)
@@ -94,8 +99,10 @@ class Tasks(Extension):
 
     async def _cancel(self, _: ServerRequestContext[Any, Any], wanted: TaskParams) -> HandlerResult:
         job = await self._job(wanted)
-        if not await self._agent.cancel(job.id):
+        if not self._agent.who.owns(job):
             raise MCPError(code=INVALID_PARAMS, message="the task is another session's; nothing was cancelled")
+        if job.state not in LETTERS:  # what stopped is a person's to decide, and its result says so
+            await self._agent.cancel(job)
         return EmptyResult(result_type="complete")
 
     async def _job(self, wanted: TaskParams) -> JobView:
@@ -120,7 +127,7 @@ def _task(job: JobView, without: frozenset[str], *, created: bool = False) -> Ta
     worded = reply(job)
     settled = job.settled and not created
     cancelled = settled and job.state == State.CANCELLED
-    answered = answer(worded, failed=worded["status"] == "failed", without=without)
+    answered = answer(worded, without=without)
     ended = answered.model_dump(by_alias=True, mode="json")
     return Task(
         task_id=job.id,

@@ -17,14 +17,20 @@ from standfast.errors import StandfastError
 from standfast.mcp.agent import Agent
 from standfast.mcp.arguments import misfits
 from standfast.mcp.outside import refusal
+from standfast.wings.access.words import Right
 
-LOOKS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+# What is left out is as the protocol has it where nothing is said: not read-only, not repeatable, open to the world.
+LOOKS = ToolAnnotations(read_only_hint=True)
 
-ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
+ACTS = ToolAnnotations(destructive_hint=True)
 
-TIDIES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+STOPS = ToolAnnotations(destructive_hint=True, idempotent_hint=True)
 
-Id = Annotated[str, Field(description="The operation_id of a reply, or a job's id.", max_length=200)]
+TIDIES = ToolAnnotations(destructive_hint=False, idempotent_hint=True)
+
+LONGEST_JOB_ID = 200
+Id = Annotated[str, Field(max_length=LONGEST_JOB_ID)]
+"""The operation_id of a reply, or a job's id. No other id of a tool has this bound: that tells them apart."""
 
 Call = Callable[..., Awaitable[CallToolResult]]
 """What a tool does: as an agent, with its arguments."""
@@ -35,6 +41,13 @@ class AgentTool(NamedTuple):
 
     call: Call
     annotations: ToolAnnotations
+    rights: tuple[Right, ...] = ()
+    """The rights of which a token needs one; a token that has none of them is not offered the tool."""
+
+    @property
+    def name(self) -> str:
+        """What the tool is called."""
+        return self.call.__name__
 
 
 class CheckedTool(Tool):
@@ -43,19 +56,27 @@ class CheckedTool(Tool):
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: FBT001, FBT002 - the library has it so
         """Run it, or say which argument does not fit."""
         try:
-            return await super().run(arguments, context, convert_result)
+            return await super().run(self._with_id(arguments), context, convert_result)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
             found = error.__cause__.errors(include_url=False)
             raise ToolError(misfits(self.name, self.parameters, found)) from error
 
+    def _with_id(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Take `operation_id` for `id` where a job is named: that is what replies call it."""
+        about = self.parameters.get("properties", {}).get("id", {})
+        bounds = {each.get("maxLength") for each in (about, *about.get("anyOf", ()))}
+        if "operation_id" not in arguments or "id" in arguments or LONGEST_JOB_ID not in bounds:
+            return arguments
+        return {"id" if name == "operation_id" else name: value for name, value in arguments.items()}
+
 
 def tools_for(agent: Agent, tools: Iterable[AgentTool]) -> list[Tool]:
     """Give the tools, each with what a client may know of it beforehand."""
     return [
-        _strict(CheckedTool.from_function(_guarded(agent, call), annotations=annotations, structured_output=True))
-        for call, annotations in tools
+        _strict(CheckedTool.from_function(_guarded(agent, each), annotations=each.annotations, structured_output=False))
+        for each in tools
     ]
 
 
@@ -64,16 +85,17 @@ def _strict(tool: Tool) -> Tool:
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
-    tool.parameters["additionalProperties"] = False
     return tool
 
 
-def _guarded(agent: Agent, tool: Call) -> Call:
+def _guarded(agent: Agent, offered: AgentTool) -> Call:
     """Have what is refused answered as the tool's own error: an agent reads what is safe and what to do next."""
+    tool = offered.call
 
     @functools.wraps(tool)
     async def called(*args: Any, **kwargs: Any) -> CallToolResult:
         try:
+            agent.who.check(*offered.rights)
             return await tool(agent, *args, **kwargs)
         except StandfastError as error:
             return refusal(error)

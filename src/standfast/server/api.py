@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from standfast.application import Standfast
+from standfast.doors.filters import with_paths
 from standfast.errors import PayloadRejected, StandfastError
 from standfast.printable import printable
 from standfast.server.auth import Gatekeeper, check_right
@@ -20,6 +21,8 @@ from standfast.spine.payload import parse
 
 LARGEST_BODY = 1 << 20
 """Bytes of a request that are read at all; a payload may have less."""
+LARGEST_BULK = 32 << 20
+"""Bytes of a request that brings many jobs; each of its lines may have as many as a request for one."""
 NO_CONTENT = 204
 GONE = 400
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -59,15 +62,22 @@ def endpoint(sf: Standfast, gate: Gatekeeper, route: Route) -> Callable[[Request
 
 
 async def _served(sf: Standfast, gate: Gatekeeper, route: Route, request: Request) -> Response:
-    if route.body is not None:
+    if route.body is not None or route.lines is not None:
         _check_kind(request)
     grant = await gate.grant(request)
     check_right(grant, route.right, route.also)
     query = _read_query(request, route)
-    body = None if route.body is None else fitted(await whole_body(request), route.body)
+    body = await _read_body(request, route)
     call = Call(sf, grant, checked_path(request), query, body, request)
     answer = await perform(route, call)
     return answer.whole or PlainResponse(answer)
+
+
+async def _read_body(request: Request, route: Route) -> Any:
+    """Read what a route takes. Lines are given as they came: a bad one keeps no other out."""
+    if route.lines is not None:
+        return await whole_body(request, LARGEST_BULK)
+    return None if route.body is None else fitted(await whole_body(request), route.body)
 
 
 def _check_kind(request: Request) -> None:
@@ -86,7 +96,7 @@ def _read_query(request: Request, route: Route) -> Any:
     for name, value in given:
         _check_text(f"the query's {printable(name)[:50]}", value)
     try:
-        return msgspec.convert(named, route.query, strict=False)
+        return msgspec.convert(with_paths(named, route.query), route.query, strict=False)
     except msgspec.ValidationError as error:
         raise misfit(error, "query") from error
 
@@ -100,7 +110,9 @@ def checked_path(request: Request) -> dict[str, str]:
 
 def _check_text(what: str, value: str) -> None:
     if not value.isprintable():
-        raise Problem(422, "invalid-request", f"{what} holds what is not printable", "Send printable text.")
+        raise Problem(
+            422, "invalid-request", f"{what} contains characters that are not printable", "Send printable text."
+        )
 
 
 async def whole_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
@@ -121,23 +133,19 @@ async def whole_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
 
 def too_large(largest: int = LARGEST_BODY) -> Problem:
     """Word a body that is not read."""
-    return Problem(
-        413,
-        "body-too-large",
-        f"a request has at most {largest} bytes",
-        "Store the data elsewhere; send its address.",
-    )
+    hint = "Send fewer lines at a time." if largest == LARGEST_BULK else "Store the data elsewhere; send its address."
+    return Problem(413, "body-too-large", f"a request has at most {largest} bytes", hint)
 
 
-def fitted(raw: bytes, shape: type[msgspec.Struct]) -> Any:
+def fitted(raw: bytes, shape: type[msgspec.Struct], what: str = "body") -> Any:
     """Read a body through the one payload door, as a shape; an empty one is the shape with nothing in it."""
     try:
-        found = parse(raw, "the body") if raw.strip() else {}
+        found = parse(raw, f"the {what}") if raw.strip() else {}
         return msgspec.convert(found, shape)
     except PayloadRejected as error:
         hint = "Send JSON; nothing was written."
         raise Problem(400, "not-json", str(error), hint) from error
     except msgspec.ValidationError as error:
-        raise misfit(error, "body") from error
+        raise misfit(error, what) from error
     except UnicodeDecodeError as error:
-        raise Problem(400, "not-json", f"the body is not UTF-8: {error.reason}", "Send JSON in UTF-8.") from error
+        raise Problem(400, "not-json", f"the {what} is not UTF-8: {error.reason}", "Send JSON in UTF-8.") from error

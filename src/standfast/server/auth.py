@@ -49,10 +49,12 @@ class Gatekeeper:
             return known
         token, session = _bearer(request), cookies.session_secret(request)
         if token is None and session is None:
-            raise Problem(401, "unauthenticated", "no token was shown", SIGN_IN, headers=CHALLENGE)
+            raise Problem(401, "unauthenticated", "the request has no token", SIGN_IN, headers=CHALLENGE)
         found = await self._look_up(request, token, session)
         if found is None:
-            raise Problem(401, "unauthenticated", "the token does not count", SIGN_IN, headers=CHALLENGE)
+            raise Problem(
+                401, "unauthenticated", "the token is unknown, expired or revoked", SIGN_IN, headers=CHALLENGE
+            )
         if token is None and request.method not in SAFE:
             check_ours(request, request.headers.get(CSRF_HEADER, ""))
         prove(request.scope)
@@ -118,7 +120,7 @@ def check_ours(request: Request, given: str) -> None:
         _check_page(request)
     elif not cookies.is_ours(request, given):
         hint = "Load the page again and repeat; nothing was changed."
-        raise Problem(403, "csrf", "the request does not come from a page of ours", hint)
+        raise Problem(403, "csrf", "the request does not come from a page of this server", hint)
 
 
 def check_right(grant: Grant, right: Right, also: Right | None = None) -> None:
@@ -178,4 +180,4 @@ def _check_page(request: Request) -> None:
     by_itself = shown.get("authorization", "").lower().startswith("bearer ")  # no browser sends that unasked
     if request.method not in SAFE and not ours and not by_itself:
         hint = "Send an Origin header, or a bearer token, with it."
-        raise Problem(403, "csrf", "nothing tells that a page of this server asks", hint)
+        raise Problem(403, "csrf", "the request does not show that it comes from a page of this server", hint)

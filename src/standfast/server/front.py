@@ -10,13 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from standfast.server.api import LARGEST_BODY, too_large
+from standfast.server.api import LARGEST_BODY, LARGEST_BULK, too_large
 from standfast.server.origin import SAFE, is_foreign, wrong_origin
 from standfast.server.problems import Problem
 from standfast.server.request_headers import headers
 from standfast.wings.ingest.sources import LARGEST_OF_GITHUB
 
 DELIVERIES = "/api/v1/ingest/"
+BULK = "/api/v1/jobs:bulk"
 LARGEST_DELIVERY = LARGEST_OF_GITHUB
 """Bytes of a webhook that may come in at all; most sources take less."""
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -107,7 +108,7 @@ def _size_refusal(length: bytes | None, path: str) -> Problem | None:
     """Refuse what says itself that it is too large; who delivers to a source learns of its own limit there."""
     if length is None:
         return None
-    largest = LARGEST_DELIVERY if DELIVERIES in path else LARGEST_BODY
+    largest = LARGEST_DELIVERY if DELIVERIES in path else LARGEST_BULK if path.endswith(BULK) else LARGEST_BODY
     if length.isdigit() and len(length) <= LONGEST_LENGTH and int(length) <= largest:
         return None
     return too_large(largest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -9,12 +10,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.server.route import Nothing, Route
+from standfast.doors.filters import FilterField, fields_of
+from standfast.server.route import Route
 from standfast.wings.ingest.routes import PATH as INGEST
+from standfast.wings.ingest.shapes import DeliveryOutcome, DeliveryOutcomes
 
 REFUSALS = {
     400: "Not JSON, or a header that cannot be used",
-    401: "No token, or one that does not count",
+    401: "No token, or one that is unknown, expired or revoked",
     403: "Not allowed for this role, queue or policy",
     404: "There is no such thing",
     409: "It is not where this could be done",
@@ -27,18 +30,30 @@ REFUSALS = {
     507: "The disk is nearly full",
 }
 REF = "#/components/schemas/{name}"
+NAMES = {
+    "Action": "TriageAction",
+    "Change": "PolicyChange",
+    "Class": "FailureClass",
+    "Folded": "CoalescedJob",
+    "Limit": "ConcurrencyLimit",
+    "Progress": "WorkflowState",
+    "Rate": "RateLimit",
+    "WantedLetters": "LetterFilter",
+}
+"""What a schema is called where its class has a name that says too little outside its module."""
+JSON = "application/json"
+LINES = "application/x-ndjson"
+NO_CONTENT = 204
 
 
 def document(routes: Iterable[Route], version: str = "v1") -> dict[str, Any]:
     """Draw the document."""
     known = list(routes)
-    shapes = [each for route in known for each in (route.query, route.body) if each not in {None, Nothing}]
-    schemas, components = msgspec.json.schema_components(shapes, ref_template=REF)
-    of = dict(zip(shapes, schemas, strict=True))
+    drawn = _Schemas(known)
     paths: dict[str, dict[str, Any]] = {}
     for route in known:
-        paths.setdefault(f"/api/v1{route.path}", {})[route.method.lower()] = _operation(route, of, components)
-    paths[f"/api/v1{INGEST}"] = {"post": _ingest()}
+        paths.setdefault(f"/api/v1{route.path}", {})[route.method.lower()] = _operation(route, drawn)
+    paths[f"/api/v1{INGEST}"] = {"post": _ingest(drawn)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,11 +65,46 @@ def document(routes: Iterable[Route], version: str = "v1") -> dict[str, Any]:
         "security": [{"token": []}],
         "paths": paths,
         "components": {
-            "schemas": {**components, "Problem": _PROBLEM},
+            "schemas": {**drawn.components, "Problem": _PROBLEM},
             "responses": {str(status): _problem(why) for status, why in REFUSALS.items()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+class _Schemas:
+    """The JSON schemas of what routes take and give, made from their types."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        named = [shape for route in routes for shape in (route.body, route.lines, route.answer, route.answer_line)]
+        shapes = [*dict.fromkeys(shape for shape in (*named, DeliveryOutcome, DeliveryOutcomes) if shape is not None)]
+        schemas, components = msgspec.json.schema_components(shapes, ref_template=REF)
+        self._of: dict[Any, dict[str, Any]] = {
+            shape: _renamed(schema) for shape, schema in zip(shapes, schemas, strict=True)
+        }
+        self.components = {_published(name): _renamed(schema) for name, schema in components.items()}
+
+    def of(self, shape: Any) -> dict[str, Any]:
+        """Give the schema of a type; of a route that does not say what it answers, one that fits everything."""
+        return self._of.get(shape, {})
+
+
+def _published(name: str) -> str:
+    return NAMES.get(name, name.removeprefix("Shown"))
+
+
+def _renamed(schema: Any) -> Any:
+    """Give a schema under its published name, and with the published names of those that it refers to."""
+    if isinstance(schema, list):
+        return [_renamed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _renamed(each) for name, each in schema.items()}
+    if isinstance(found.get("$ref"), str):
+        found["$ref"] = REF.format(name=_published(found["$ref"].rpartition("/")[2]))
+    if isinstance(found.get("title"), str):
+        found["title"] = _published(found["title"])
+    return found
 
 
 _PROBLEM = {
@@ -68,39 +118,43 @@ _PROBLEM = {
 }
 
 
-def _ingest() -> dict[str, Any]:
+def _ingest(drawn: _Schemas) -> dict[str, Any]:
     """Describe the one thing that needs no token: what comes in is signed."""
     refusals = (401, 404, 413, 421, 422, 429, 503, 507)
+    taken = {"anyOf": [drawn.of(DeliveryOutcome), drawn.of(DeliveryOutcomes)]}
     return {
         "summary": "Take a signed webhook of github, or of another source that the settings name",
         "operationId": "post_ingest_source",
         "security": [],
         "parameters": [{"name": "source", "in": "path", "required": True, "schema": {"type": "string"}}],
-        "requestBody": {"content": {"application/json": {"schema": {}}}},
+        "requestBody": {"content": {JSON: {"schema": {}}}},
         "responses": {
-            **{str(status): _json({}, "Taken, or found to ask for nothing") for status in (201, 202, 200)},
+            **{str(status): _json(taken, "Taken, or found to ask for nothing") for status in (201, 202, 200)},
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in refusals},
         },
     }
 
 
-def _operation(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, drawn: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
-        "operationId": f"{route.method.lower()}{route.path.replace('/', '_').replace('{', '').replace('}', '')}",
+        "operationId": route.method.lower() + re.sub("[/:]", "_", re.sub("[{}]", "", route.path)),
         "description": f"Needs the right to {route.right.replace('_', ' ')}.",
         "parameters": [
             *_path_parameters(route),
-            *_query_parameters(route, of, components),
+            *_query_parameters(route),
             *({"name": name, "in": "header", "schema": {"type": "string"}} for name in route.headers),
         ],
         "responses": {
-            **{str(status): _done(route) for status in route.answers},
+            **{str(status): _done(route, status, drawn) for status in route.answers},
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in REFUSALS},
         },
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": of[route.body]}}}
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": drawn.of(route.body)}}}
+    if route.lines is not None:
+        lines = {**drawn.of(route.lines), "description": "JSON lines: one of these on each."}
+        operation["requestBody"] = {"required": True, "content": {LINES: {"schema": lines}}}
     return operation
 
 
@@ -109,19 +163,50 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _query_parameters(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> list[dict[str, Any]]:
-    if route.query is Nothing:
-        return []
-    properties = components[of[route.query]["$ref"].rpartition("/")[2]]["properties"]
-    return [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+def _query_parameters(route: Route) -> list[dict[str, Any]]:
+    _, components = msgspec.json.schema_components([route.query], ref_template=REF)
+    properties = components[route.query.__name__]["properties"]
+    said = {field.name: _description(field) for field in fields_of(route.query)}
+    return [
+        {"name": name, "in": "query", **said.get(name, {}), "schema": _inlined(each, components)}
+        for name, each in properties.items()
+    ]
 
 
-def _done(route: Route) -> dict[str, Any]:
-    return {"description": "Done", "content": {route.gives: {"schema": {}}}}
+def _description(field: FilterField) -> dict[str, str]:
+    example = f" Such as `{field.about.example}`." if field.about.example else ""
+    return {"description": f"{field.about.help}{example}"}
+
+
+def _inlined(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """Write a parameter's schema out: an enumeration of one parameter needs no name of its own."""
+    if "$ref" in schema:
+        return dict(components[schema["$ref"].rpartition("/")[2]])
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_inlined(each, components) for each in schema["anyOf"]]}
+    return schema
+
+
+def _done(route: Route, status: int, drawn: _Schemas) -> dict[str, Any]:
+    if status == NO_CONTENT:
+        return {"description": "Done"}
+    schema = drawn.of(route.answer)
+    if route.gives != JSON:
+        return {"description": "Done", "content": {route.gives: {"schema": _streamed(schema)}}}
+    done = _json(schema, "Done")
+    if route.answer_line is not None:
+        done["content"][LINES] = {"schema": drawn.of(route.answer_line)}
+    return done
+
+
+def _streamed(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe a stream of server-sent events: OpenAPI 3.1 has no schema for one, but for the text of each."""
+    text = "Server-sent events; the `data:` of each is the JSON of `contentSchema`."
+    return {"type": "string", "description": text, "contentMediaType": JSON, "contentSchema": schema}
 
 
 def _json(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
+    return {"description": description, "content": {JSON: {"schema": schema}}}
 
 
 def _problem(why: str) -> dict[str, Any]:

@@ -22,9 +22,11 @@ from standfast.errors import (
     PolicyDenied,
     StandfastError,
     StoreUnavailable,
+    UnknownHandler,
     UnknownJob,
     UnknownQueue,
     UnknownRequest,
+    UnreachedHandler,
     WrongAddress,
 )
 from standfast.printable import printable
@@ -56,9 +58,10 @@ class Problem(Exception):
         self.headers = headers
         self.more = more
 
-    def response(self) -> Response:
-        """Give it as it is sent."""
-        document = {
+    @property
+    def document(self) -> dict[str, Any]:
+        """What it says."""
+        return {
             "type": f"{TYPES}{self.kind}",
             "title": self.kind.replace("-", " "),
             "status": self.status,
@@ -66,8 +69,11 @@ class Problem(Exception):
             "hint": self.hint,
             **self.more,
         }
+
+    def response(self) -> Response:
+        """Give it as it is sent."""
         headers = {"Cache-Control": "no-store", **(self.headers or {})}
-        return Response(msgspec.json.encode(document), self.status, headers, media_type=MEDIA_TYPE)
+        return Response(msgspec.json.encode(self.document), self.status, headers, media_type=MEDIA_TYPE)
 
 
 class ErrorMapping(msgspec.Struct, frozen=True):
@@ -81,7 +87,9 @@ class ErrorMapping(msgspec.Struct, frozen=True):
 
 KNOWN: dict[type[StandfastError], ErrorMapping] = {
     IdempotencyConflict: ErrorMapping(422, "idempotency-conflict", "Use a new key for a new job; nothing was written."),
-    PayloadRejected: ErrorMapping(422, "payload-rejected", "Mend the request and send it again; nothing was written."),
+    PayloadRejected: ErrorMapping(
+        422, "payload-rejected", "Correct the request and send it again; nothing was written."
+    ),
     LowDisk: ErrorMapping(507, "low-disk", "The store's disk is nearly full. Wait until space is freed.", RETRY_AFTER),
     Backpressure: ErrorMapping(
         429, "backpressure", "The queue is full. Wait, then send the same key again.", RETRY_AFTER
@@ -94,8 +102,14 @@ KNOWN: dict[type[StandfastError], ErrorMapping] = {
     ),
     NotALetter: ErrorMapping(409, "not-a-letter", "Look at the job: it is not, or no longer, dead or held."),
     UnknownJob: ErrorMapping(404, "unknown-job", "Check the id; finished jobs are pruned after a while."),
+    UnreachedHandler: ErrorMapping(
+        403, "forbidden", "Call one of those that nearest names, or ask for a token for the handler's queue."
+    ),
+    UnknownHandler: ErrorMapping(
+        404, "unknown-handler", "Call one of those that nearest names, or start the process that has it."
+    ),
     UnknownQueue: ErrorMapping(404, "unknown-queue", "List the queues with GET /api/v1/queues."),
-    UnknownRequest: ErrorMapping(404, "unknown-request", "Check the id; it never existed here, or it is long over."),
+    UnknownRequest: ErrorMapping(404, "unknown-request", "Check the id; it never existed here, or it was deleted."),
     ApprovalRefused: ErrorMapping(403, "approval-refused", "Another person must answer, or it must be asked for anew."),
     PolicyDenied: ErrorMapping(403, "policy-denied", "Do not ask again; the policy's owners can say more."),
     ApprovalRequired: ErrorMapping(
@@ -103,9 +117,9 @@ KNOWN: dict[type[StandfastError], ErrorMapping] = {
     ),
     PlanDrifted: ErrorMapping(409, "plan-drifted", "Plan again and look at what changed; nothing was started."),
     NotVerified: ErrorMapping(
-        409, "not-verified", "The check says it did not happen; give a result if you know better."
+        409, "not-verified", "Check the effect, or let a person say what is so: the detail names the next step."
     ),
-    ConfigurationError: ErrorMapping(422, "bad-request", "Mend the request and send it again; nothing was changed."),
+    ConfigurationError: ErrorMapping(422, "bad-request", "Correct the request and send it again; nothing was changed."),
 }
 """Each of our errors, the first that fits."""
 UNFORESEEN = ErrorMapping(500, "refused", "This is our mistake; the server's log has the details.")
@@ -114,7 +128,8 @@ UNFORESEEN = ErrorMapping(500, "refused", "This is our mistake; the server's log
 def of_error(error: StandfastError) -> Problem:
     """Word one of our errors."""
     known = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNFORESEEN)
-    return Problem(known.status, known.kind, error.outside, known.hint, headers=known.headers)
+    more = {"nearest": error.nearest} if isinstance(error, UnknownHandler) else {}
+    return Problem(known.status, known.kind, error.outside, known.hint, headers=known.headers, **more)
 
 
 def misfit(error: msgspec.ValidationError, where: str) -> Problem:
@@ -122,7 +137,7 @@ def misfit(error: msgspec.ValidationError, where: str) -> Problem:
     message, _, path = str(error).partition(" - at `$")
     pointer = path.rstrip("`").replace("[", "/").replace("]", "").replace(".", "/")
     errors = [{"detail": message, "pointer": f"#{pointer}"}]
-    hint = "Mend what errors names and send it again; nothing was changed."
+    hint = "Correct what `errors` names and send it again; nothing was changed."
     return Problem(422, "invalid-request", f"the {where} does not fit: {message}", hint, errors=errors)
 
 

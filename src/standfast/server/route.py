@@ -56,6 +56,12 @@ class Route(NamedTuple):
     summary: str
     query: type[msgspec.Struct] = Nothing
     body: type[msgspec.Struct] | None = None
+    lines: type[msgspec.Struct] | None = None
+    """What stands on each line of a body of JSON lines; the route reads them itself."""
+    answer_line: Any = None
+    """The type of each line of the answer, for callers that ask for JSON lines."""
+    answer: Any = None
+    """The type that the answer has in JSON. Only a route that always answers 204 has none."""
     answers: tuple[int, ...] = (200,)
     """The statuses of what went well; those of refusals are the same for all."""
     also: Right | None = None

@@ -24,9 +24,9 @@ async def found_job(call: Call, named: str | None = None) -> JobView:
     return await reached.job(call.sf, call.grant, named or call.path["id"])
 
 
-async def handler_named(call: Call, handler: str) -> str:
+async def handler_named(call: Call, handler: str, *, published_only: bool = True) -> str:
     """Find what a name means, and refuse a queue that the token does not reach."""
-    target = await call.sf.resolve_handler(handler, queues=call.grant.queues)
+    target = await call.sf.resolve_handler(handler, queues=call.grant.queues, published_only=published_only)
     await check_takes_work(call, target.queue)
     return f"{target.queue}/{target.handler}"
 

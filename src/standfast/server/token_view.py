@@ -132,9 +132,7 @@ def stats_for(found: Found, grant: Grant) -> Found:
 
 
 def _totals(queues: Collection[Found]) -> Found:
-    sums = {total: sum(each[name] for each in queues) for name, total in TOTALS.items()}
-    bounded = [total for name, total in TOTALS.items() if any(name in each["at_least"] for each in queues)]
-    return {"at_least": bounded, **sums}
+    return {total: sum(each[name] for each in queues) for name, total in TOTALS.items()}
 
 
 def gates_of(gates: Shown, queue: str, rules: QueueRules, grant: Grant) -> Shown:
@@ -161,5 +159,13 @@ def workers_for(workers: Shown, grant: Grant) -> Shown:
     """Leave out workers that serve nothing a token reaches, and of the others the queues that it does not."""
     if grant.queues is None:
         return workers
-    shown = [{**each, "queues": [name for name in each["queues"] if grant.reaches(name)]} for each in workers]
+    shown = [_worker_for(each, grant) for each in workers]
     return [each for each in shown if each["queues"]]
+
+
+def _worker_for(worker: Found, grant: Grant) -> Found:
+    shown: Found = {**worker, "queues": [name for name in worker["queues"] if grant.reaches(name)]}
+    if "jobs" in worker:
+        shown["running"] = {queue: number for queue, number in worker["running"].items() if grant.reaches(queue)}
+        shown["jobs"] = [job for job in worker["jobs"] if grant.reaches(job["queue"])]
+    return shown

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
-import pwd
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, partial
 from itertools import repeat
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -18,15 +15,14 @@ from standfast.clock import Clock
 from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
 from standfast.job import MOST_LABELS, RISKS, Details, NewJob, Receipt
 from standfast.lifecycle import State
-from standfast.rules import OURS, seconds
+from standfast.portable import user_name
+from standfast.rules import OURS, Coalesce, seconds
 from standfast.spine.claim_requests import Conflict, Full
 from standfast.spine.claimed_job import SESSION
 from standfast.spine.ids import IDS, Ids
 from standfast.spine.payload import canonical, fingerprint
 from standfast.spine.registry import Registry
-
-When = datetime | float
-Duration = float | str | timedelta
+from standfast.typed.job_options import Duration, When
 
 LONGEST_NAME = 200
 SHORTEST_LEASE = 1
@@ -43,7 +39,7 @@ _PLACES: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 class Acceptor:
-    """Turns calls into jobs. What it refuses was not written."""
+    """Turns calls into jobs. If it refuses a call, nothing was written."""
 
     def __init__(self, registry: Registry, clock: Clock, ids: Ids = IDS) -> None:
         self._registry = registry
@@ -63,8 +59,8 @@ class Acceptor:
         """Check everything a caller gave, what the payloads share once, and lay each out as a new job.
 
         `own_keys` are those of the single payloads, where they share none; there are as many.
-        What is `from_outside` is taken also if it does not fit its handler, unless every queue has that handler: nobody
-        there can mend it, and as a letter it is seen here.
+        A payload `from_outside` is stored even if it does not fit its handler: the sender cannot mend it, and as a
+        letter it is seen here. That does not hold for built-in handlers.
         """
         name = queue if handler is None else handler
         session = SESSION.get()
@@ -94,14 +90,14 @@ class Acceptor:
 
     def internal(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
         """Build jobs for an internal queue, to which only standfast may add."""
-        lay_out = partial(NewJob, queue=queue, handler=queue, details=_anonymous())
+        lay_out = partial(NewJob, queue=queue, handler=queue, details=_default_details())
         return [lay_out(id=self._ids.mint(self._clock.wall()), payload=canonical(each)) for each in payloads]
 
 
 def _checked_place(what: str, value: object) -> str:
     """Check the name of a queue or a handler that work is brought to.
 
-    Ours are refused at every door: what they carry out is told in our name, and believed.
+    Names of standfast's own queues are refused at every door: what they send is sent in our name.
     """
     name = checked_name(what, value)
     if name.startswith(OURS):
@@ -133,12 +129,13 @@ def _read_options(
     risk: str | None = None,
     labels: dict[str, str] | None = None,
     thread_key: str | None = None,
+    coalesce: Coalesce | None = None,
     first_seen_at: When | None = None,
 ) -> dict[str, Any]:
     if delay is not None and at is not None:
-        raise ConfigurationError("delay= and at= both say when to start; give one of them")
+        raise ConfigurationError("delay= and at= both say when to start; nothing was written: give one of them")
     return {
-        "details": _described(session, requester, risk, labels),
+        "details": _described(session, requester, risk, labels, _how_to_fold(coalesce, thread_key)),
         "priority": _whole("priority", priority),
         "delay": _span("delay", delay) or 0.0,
         "at": moment("at", at),
@@ -152,10 +149,12 @@ def _read_options(
 
 OPTIONS = ("idempotency_key", *inspect.signature(_read_options).parameters)
 """What can be said about any job."""
+DETAILS = tuple(name for name in OPTIONS if name in Details.__struct_fields__)
+"""Those of them that are details of the job."""
 
 
 def _shared(queue: str, handler: str, wall: float, options: dict[str, Any]) -> dict[str, Any]:
-    """Read what the payloads of a call share; what was said like this before is not read again."""
+    """Read the options that the payloads of a call share. Options that were given before are remembered."""
     place = _nothing_asked(queue, handler)
     _check_known(options)
     key = options.pop("idempotency_key", None)
@@ -173,72 +172,12 @@ def _remembered(names: Sequence[str], *values: Any) -> dict[str, Any]:
 
 
 def _nothing_asked(queue: str, handler: str) -> dict[str, Any]:
-    """Give what a call without options says of its jobs, and know it from then on."""
+    """Give what jobs of a call without options have, and remember it."""
     places = {"queue": _checked_place("queue", queue), "handler": _checked_place("handler", handler)}
-    found = {**places, "details": _anonymous()}
+    found = {**places, "details": _default_details()}
     if len(_PLACES) < MOST_PLACES:
         _PLACES[queue, handler] = found
     return found
-
-
-def several(payloads: Iterable[Any]) -> Iterable[Any]:
-    """Refuse one payload where several are due: its letters or keys would each become a job."""
-    if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
-        raise ConfigurationError(
-            f"enqueue_many takes a list of payloads, not one of type {type(payloads).__name__}; "
-            "nothing was written: put it into a list, or call enqueue"
-        )
-    return payloads
-
-
-Keys = Iterable[str | None] | Callable[[Any], str | None]
-"""What `keys=` takes: one key for each payload, in their order, or a function that gives a payload's key.
-
-None is no key.
-"""
-Ages = When | Iterable[When | None] | Callable[[Any], When | None]
-"""What `first_seen_at=` of several payloads takes: one moment for all, or one for each, in the same ways."""
-
-
-def keys_of(payloads: Sequence[Any], keys: Keys) -> list[str | None]:
-    """Give the key of each payload, checked."""
-    found = _one_for_each("keys", payloads, keys)
-    return [None if key is None else checked_name(f"keys[{place}]", key) for place, key in enumerate(found)]
-
-
-def ages_of(payloads: Sequence[Any], ages: Ages) -> list[float | None]:
-    """Give since when each payload is wanted, checked."""
-    return [moment("first_seen_at", age) for age in _one_for_each("first_seen_at", payloads, ages)]
-
-
-def _one_for_each(what: str, payloads: Sequence[Any], given: Any) -> list[Any]:
-    """Give what belongs to each payload: a function tells of each, or there is one for each."""
-    if callable(given):
-        return [given(payload) for payload in payloads]
-    if isinstance(given, str | bytes | Mapping | AbstractSet) or not isinstance(given, Iterable):
-        raise ConfigurationError(
-            f"{what} takes a list with one for each payload, or a function of the payload, not one of type "
-            f"{type(given).__name__}; nothing was written"
-        )
-    found = [*given]
-    if len(found) != len(payloads):
-        raise ConfigurationError(
-            f"{what} has {len(found)} entries for {len(payloads)} payloads; nothing was written: give one for each, "
-            "None where there is none"
-        )
-    return found
-
-
-def check_shared_key(jobs: Sequence[NewJob]) -> None:
-    """Refuse one key for payloads that differ: only the first could have it, and all or none must be stored."""
-    prints: dict[str, str | None] = {}
-    for job in jobs:
-        key = job.idempotency_key
-        if key is not None and prints.setdefault(key, job.fingerprint) != job.fingerprint:
-            raise ConfigurationError(
-                f"idempotency_key {key!r} names one job, and payloads of this call that differ have it; nothing was "
-                "written: give each a key of its own, with keys="
-            )
 
 
 def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
@@ -258,9 +197,21 @@ def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
     )
 
 
-def _described(session: str | None, requester: str | None, risk: str | None, labels: dict[str, str] | None) -> str:
-    if session is None and requester is None and risk is None and labels is None:
-        return _anonymous()
+def _how_to_fold(coalesce: Coalesce | None, thread_key: str | None) -> Coalesce | None:
+    if coalesce is not None and coalesce not in get_args(Coalesce):
+        raise ConfigurationError.unknown("coalesce", coalesce, get_args(Coalesce))
+    if coalesce not in (None, "never") and thread_key is None:
+        raise ConfigurationError(f"coalesce={coalesce!r} folds jobs of a thread; nothing was written: add thread_key=")
+    return coalesce
+
+
+def _described(
+    session: str | None,
+    requester: str | None,
+    risk: str | None,
+    labels: dict[str, str] | None,
+    coalesce: Coalesce | None,
+) -> str:
     if risk is not None and risk not in RISKS:
         raise ConfigurationError(f"risk={risk!r} is unknown; known are {', '.join(RISKS)}")
     session = session or None  # "" means no session
@@ -268,8 +219,8 @@ def _described(session: str | None, requester: str | None, risk: str | None, lab
         if value is not None:
             checked_name(what, value)
     _check_labels(labels)
-    details = Details(requester=requester or session or user(), session=session, risk=risk, labels=labels)
-    return _details(details).decode()
+    who = requester or session or user()
+    return _details(Details(who, session, risk, labels, coalesce=coalesce)).decode()
 
 
 def _check_labels(labels: object) -> None:
@@ -286,17 +237,14 @@ def _check_labels(labels: object) -> None:
 
 
 @cache
-def _anonymous() -> str:
+def _default_details() -> str:
     return _details(Details(requester=user())).decode()
 
 
 @cache
 def user() -> str:
-    """Name who runs this process, as the operating system knows it: an environment variable may say anything."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # no name for this number, as in a bare container
-        return f"uid-{os.getuid()}"
+    """Name who runs this process, as the operating system knows it."""
+    return user_name()
 
 
 def checked_name(what: str, value: object) -> str:
@@ -343,8 +291,8 @@ def _zoned(what: str, value: datetime) -> datetime:
     """Refuse a datetime without a zone: this machine's and UTC are hours apart, and the intent is unclear."""
     if value.utcoffset() is None:
         raise ConfigurationError(
-            f"{what}={value.isoformat()} names no time zone; write datetime.now(UTC) for the present, "
-            "or .astimezone() behind a time of this machine's own zone"
+            f"{what}={value.isoformat()} has no time zone; nothing was written: write datetime.now(UTC) for the "
+            "present, or call .astimezone() on a local time"
         )
     return value
 
@@ -355,4 +303,5 @@ def _check_ahead(expires: float | None, now: float) -> None:
         return
     past = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")
     suggestion = f"; for that many seconds from now write time.time() + {expires:g}" if expires < SURELY_A_SPAN else ""
-    raise ConfigurationError(f"expires={expires:.15g} is {past}, which is past: it would never run{suggestion}")
+    why = f"expires={expires:.15g} is {past}, which is in the past, so the job would never run; nothing was written"
+    raise ConfigurationError(why + suggestion)

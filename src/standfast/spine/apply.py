@@ -1,19 +1,19 @@
-"""Every decided change of a job is applied here: moved under its token, written down, told, in one transaction.
+"""Applies every Transition, in one transaction: the job's row, its ending, its history, its notice, and wings' parts.
 
-One script applies every Transition. A death, its reason, its triage, its history line and its notice are in one
-transaction. Wings take part at their moments: see `spine.riders`.
+A change lands only while the job has the token and the state that it was decided for. So of two workers that hold the
+same job, only the one with the current token moves it. Wings join at the moments that `spine.riders` names.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import MOVES, TOLD, Move, State, Transition
+from standfast.lifecycle import MOVES, TOLD, Move, State, Suspicion, Transition
 from standfast.spine.riders import Marks
 from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import Round, Script, encode, lock_jobs, text
@@ -21,7 +21,25 @@ from standfast.store.steps import Round, Script, encode, lock_jobs, text
 KEPT_IN_HISTORY = frozenset(
     {Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY, Move.RESOLVE, Move.DISCARD}
 )
-"""The moves that end an attempt without completing it, and those by which a letter is none any more."""
+"""The moves that always get a line in the history: those that end an attempt without success, and those of letters."""
+
+
+SAME_LINE = ("token", "attempt", "worker", "class", "reason_code", "delay", "by", "reason", "mark")
+"""Lines of a job's history that agree in these are of the same move."""
+
+
+class Ending(NamedTuple):
+    """What the store keeps of how a job ended: a row of the table `ending`. Field order is the statement's."""
+
+    n: int
+    result: str | None = None
+    warning: str | None = None
+    failure: str | None = None
+    triage: str | None = None
+    superseded_by: str | None = None
+    fingerprint: str | None = None
+    policy_snapshot: str | None = None
+    replay_at: float | None = None
 
 
 _is_plain, _gate = attrgetter("plain"), attrgetter("gate")
@@ -30,7 +48,7 @@ _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, list[str | None
 
 
 def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
-    """Name the threads that moves touch."""
+    """Name the threads of the jobs that move."""
     yield from ()
     return [*filter(None, map(_gate, transitions))]
 
@@ -39,8 +57,8 @@ def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
 def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Move jobs as decided; answer for each whether it landed.
 
-    Plain completions take the short way. What that leaves, because the token moved on or a job is more than plain,
-    takes the long way with all others, where a job that stands at its target under this token counts as landed.
+    Plain completions take the short way, one statement for all. Whatever that statement did not move takes the long
+    way, past every wing. There, a job that already stands where its move leads, under this token, counts as landed.
     """
     plain = [*filter(_is_plain, transitions)] if round_.riders.shortcuts else []
     done = (yield from _complete(round_, plain)) if plain else set()
@@ -64,7 +82,7 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     endings = []
     for each in plain:
         if each.n in remaining:
-            remaining.discard(each.n)  # handed in twice, it is told once
+            remaining.discard(each.n)  # handed in twice, it gets one notice
             round_.notices[TOLD[Move.COMPLETE], each.queue].append(each.id)
             if each.result or each.warning:
                 endings.append((each.n, each.result, each.warning, None, None, None, None, None, None))
@@ -74,7 +92,7 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
 
 
 def _apply_all(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
-    """Move jobs past every wing that has a part in it."""
+    """Move jobs the long way: lock, let wings revise the decisions, then move."""
     for locks in round_.riders.locks:
         yield from locks(round_, transitions)
     yield from lock_jobs(round_, (each.n for each in transitions))
@@ -85,7 +103,7 @@ def _apply_all(round_: Round, transitions: Sequence[Transition]) -> Script[list[
 
 
 def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
-    """Move jobs, whatever was asked of them meanwhile."""
+    """Move locked jobs as decided, without asking wings to revise that."""
     moving, marks = yield from _read_moving(transitions)
     groundless = yield from _groundless(round_, transitions)
     pairs = list(zip(transitions, moving, strict=True))
@@ -98,11 +116,12 @@ def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Script[li
         yield from _move(round_.now, movable)
         yield from write_down(round_, movable)
         yield from _follow(round_, movable, marks)
-    return [_landed(each, state, moved.get(each.n)) for each, state in pairs]
+    written = yield from _lines_of({each.n for each, state in pairs if state != each.source})
+    return [_landed(round_, each, state, moved.get(each.n), written) for each, state in pairs]
 
 
 def _groundless(round_: Round, transitions: Sequence[Transition]) -> Script[set[int]]:
-    """Give the places of moves that were decided on grounds that are gone."""
+    """Give the places of moves whose reason is gone, such as an approval that was withdrawn."""
     found: set[int] = set()
     for guards in round_.riders.guards:
         found.update((yield from guards(transitions)))
@@ -110,7 +129,7 @@ def _groundless(round_: Round, transitions: Sequence[Transition]) -> Script[set[
 
 
 def _follow(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[None]:
-    """Make the moves that follow from these: in this transaction or not at all."""
+    """Make the moves that follow from these, such as the next step of a workflow, in the same transaction."""
     for follows in round_.riders.follows:
         further = yield from follows(round_, moved, marks)
         if further is not None and further.made:
@@ -119,24 +138,45 @@ def _follow(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[
             yield from apply_decided(round_, further.decided)
 
 
-def _landed(decided: Transition, state: str | None, moved: Transition | None) -> bool:
-    """Tell whether a job is where a move leads. Of what people decide about it in one round, only the first landed."""
-    if moved is None or state != decided.source:
-        return decided.target == state
-    return moved is decided if decided.by is not None else moved.target == decided.target
+def _lines_of(numbers: Collection[int]) -> Script[set[tuple[Any, ...]]]:
+    """Read the history of jobs that an earlier commit, whose answer is lost, may have moved."""
+    rows = (yield "history_of", {"numbers": text([*numbers])}) if numbers else []
+    return {(n, *_identity(msgspec.json.decode(entry))) for n, entry in rows}
+
+
+def _identity(line: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(map(line.get, SAME_LINE))
+
+
+def _landed(
+    round_: Round, decided: Transition, state: str | None, moved: Transition | None, written: set[tuple[Any, ...]]
+) -> bool:
+    """Tell whether a move landed, now or before: the history has its line, or no line says how its attempt ended.
+
+    So the late end of a worker that lost its job did not land, although the job stands where that end leads.
+    """
+    if moved is decided:
+        return True
+    own = _identity(_entry(round_, decided))
+    if state == decided.source:
+        return moved is not None and decided.actor is None and own == _identity(_entry(round_, moved))
+    if _is_kept(decided):
+        return (decided.n, *own) in written and (decided.actor is not None or decided.target == state)
+    return decided.target == state and all(line[:2] != (decided.n, decided.token) for line in written)
 
 
 def _move(now: float, transitions: Sequence[Transition]) -> Script[None]:
-    """Move the jobs; those that move alike (a batch of completions above all) share a statement."""
+    """Move the jobs. Those whose rows change alike share a statement."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for each in transitions:
-        alike[each.move, each.delay, each.spends, each.defers, each.effect, each.suspect, each.in_place].append(each.n)
-    for (move, delay, spends, defers, landed, suspect, in_place), numbers in alike.items():
+        alike[each.move, each.delay, each.spends, each.defers, each.effect, each.rider(Suspicion)].append(each.n)
+    for (move, delay, spends, defers, landed, suspicion), numbers in alike.items():
+        in_place = suspicion is not None and suspicion.in_place
         target = MOVES[move][1]
         times = _times(now, delay) if target == State.QUEUED else (None, None, now)
         due_at, ready_at, finished_at = times
         counts = {"spends": spends, "defers": defers, "landed": landed}
-        counts["suspect"] = None if suspect is None else int(suspect)
+        counts["suspect"] = None if suspicion is None else int(suspicion.suspect)
         when = {"due_at": None if in_place else due_at, "ready_at": ready_at, "finished_at": finished_at}
         when["in_place"] = in_place
         yield "move_jobs", {"numbers": text(numbers), "target": target, **when, **counts}
@@ -147,10 +187,9 @@ def _times(now: float, delay: float) -> tuple[float | None, float | None, float 
 
 
 def _read_moving(transitions: Sequence[Transition]) -> Script[tuple[list[str | None], Marks]]:
-    """Read the state of each job that still has the mover's token; None where the token has moved on.
+    """Read the state of each job that still has the token of its move, else None; and what wings must know of it.
 
-    A job that already stands where its move leads was moved before an unknown commit: that counts as landed. With it
-    come the marks that wings read, of those jobs that have any.
+    A job that stands where its move leads was moved by an earlier commit whose answer was lost.
     """
     held = text([(each.n, each.token) for each in transitions])
     [(states, marked)] = yield "standing_states", {"held": held}
@@ -158,15 +197,15 @@ def _read_moving(transitions: Sequence[Transition]) -> Script[tuple[list[str | N
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Write what the moves leave behind: endings, history, notices, and what wings keep of them."""
+    """Write endings, history lines and notices of moves, and have wings write theirs."""
     for each in moved:
         round_.notices[TOLD[each.move], each.queue].append(each.id)
         if each.target == State.QUEUED:
             round_.note_work(each.queue, each.delay)
-    endings = [_ending(each) for each in moved if each.result or each.warning or each.triage or each.superseded_by]
+    endings = [*filter(None, map(_ending, moved))]
     if endings:
         yield "write_endings", endings
-    lines = [_line(round_, each) for each in moved if _is_kept(each)]
+    lines = [(each.n, text(_entry(round_, each))) for each in moved if _is_kept(each)]
     if lines:
         yield "write_history", lines
     for write in round_.riders.writes:
@@ -174,36 +213,38 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 
 def _is_kept(moved: Transition) -> bool:
-    return moved.move in KEPT_IN_HISTORY or moved.effect is not None or moved.by is not None
+    return moved.move in KEPT_IN_HISTORY or moved.effect is not None or moved.actor is not None
 
 
-def _ending(transition: Transition) -> tuple[Any, ...]:
-    failure = transition.failure and text(transition.failure)
-    triage = transition.triage and text(transition.triage)
-    left = (transition.result, transition.warning, failure, triage, transition.superseded_by)
-    replay_at = transition.triage and transition.triage.replay_at
-    return (transition.n, *left, transition.fingerprint, transition.policy_snapshot, replay_at)
+def _ending(moved: Transition) -> Ending | None:
+    """Give the row of `ending` for a move, if it needs one."""
+    said: dict[str, Any] = {}
+    for each in moved.carries:
+        said |= each.ending
+    if not (said or moved.result or moved.warning):
+        return None
+    failure = None if moved.failure is None else text(moved.failure)
+    return Ending(moved.n, moved.result, moved.warning, failure, **said)
 
 
-def _line(round_: Round, transition: Transition) -> tuple[int, str]:
+def _entry(round_: Round, transition: Transition) -> dict[str, Any]:
     line: dict[str, Any] = {"attempt": transition.attempt, "at": round_.now, "worker": transition.worker}
-    failure = transition.last_failure or transition.failure
+    line["token"] = transition.token
+    if not transition.begun:
+        line |= {"attempt": transition.attempt + transition.spends, "begun": False}
+    failure = transition.attempt_failure
     if failure is not None:
         line |= msgspec.to_builtins(failure)
         del line["advice"], line["cause"]  # a line tells of one attempt: its reason code is its own
     else:
         line |= {"reason_code": _history_word(transition) or TOLD[transition.move], "landed": transition.landed}
-    request = {"by": transition.by, "reason": transition.reason}
-    line |= {name: value for name, value in request.items() if value is not None}
     if transition.target == State.QUEUED:
         line["delay"] = transition.delay
-    for mark in ("possible_duplicate", "refused"):
-        if getattr(transition, mark):
-            line[mark] = True
-    return (transition.n, text(line))
+    for each in transition.carries:
+        line |= each.history_marks
+    return line
 
 
 def _history_word(transition: Transition) -> str | None:
-    """Give history's word for a move that an answer or a decision brought."""
-    words = (getattr(each, "history_word", None) for each in transition.carries)
-    return next(filter(None, words), None)
+    """Give the reason code that a carried value names for the history, if one does."""
+    return next((each.history_word for each in transition.carries if each.history_word), None)

@@ -15,9 +15,9 @@ from standfast.store.steps import Round, Script
 
 @writes(room=ROOM_TO_ACCEPT, size=len, newcomers=chain.from_iterable)
 def enqueue_bulk(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[list[list[Accepted]]]:
-    """Store each batch whole, or answer for all of its jobs that their queue is full, or whose key is another job's.
+    """Store each batch whole or not at all.
 
-    What refuses one job is answered for it; what is answered for the others then means nothing.
+    If one job of a batch is refused, none is stored; then only the refusals among the answers mean anything.
     """
     answers = []
     for jobs in batches:

@@ -6,7 +6,7 @@ of equals the one that waits longest. Every tenth claim of a queue takes the lon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import msgspec
 from standfast.job import HTTP, Claim, Details
 from standfast.lifecycle import NoticeKind
 from standfast.profiles import RULES
-from standfast.rules import DEFAULTS, QueueRules
+from standfast.rules import DEFAULTS, STRICTNESS, QueueRules, ReplayMode
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.spine.rounds import settle
 from standfast.store.room import ROOM_TO_CLAIM
@@ -26,19 +26,15 @@ from standfast.store.steps import Round, Rows, Script, encode, text
 HELD_BY_OTHERS = 1000
 """How many jobs a claim looks past that others are taking at the same moment."""
 LONGEST_WAITING_EVERY = 10
-"""Every tenth claim of a queue takes the longest-waiting job, whatever its priority."""
 SMALLEST_BOOST, LARGEST_BOOST = 1e-100, 1e100
 DUE_PER_CLAIM = 500
 """How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
 LOOK_AGAIN_AFTER = 0.1
 """Seconds until a claim looks again at jobs that another process held when their time came."""
-
 MORE_ROOM_AFTER = 0.02
 """Seconds until a claim looks again that the disk had no room for: by then some of what runs may have ended."""
-
 LARGEST_BROUGHT = 1 << 10
 """Bytes of a receipt that a claim brings along; a handler that asks for a bigger one reads it then."""
-
 _id, _queue, _risk = attrgetter("id"), attrgetter("queue"), itemgetter(2)
 _pending = attrgetter("pending")
 _claims = msgspec.json.Decoder(list[Claim])
@@ -79,10 +75,7 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 
 def _make_due_ready(round_: Round, requests: Sequence[ClaimRequest]) -> Script[tuple[float | None, bool]]:
-    """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's.
-
-    And whether any job that waits must run alone.
-    """
+    """Make claimable what is due, and open gates; give the seconds until the next one, and whether suspects wait."""
     now = round_.now
     [(due_at, after_it, opens_at, suspects)] = yield "next_due", {}
     promoted = 0
@@ -131,19 +124,20 @@ def _fill(round_: Round, request: ClaimRequest, again: float | None, *, suspects
 
 def claim_queue(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
     """Choose, take and read the claims of one queue, no more than the disk has room to end."""
-    if round_.starts_left is None or round_.starts_left >= demand.slots:
-        return (yield from _claimed(round_, worker, demand, rules))
-    fewer = msgspec.structs.replace(demand, slots=round_.starts_left)
-    found = (yield from _claimed(round_, worker, fewer, rules)) if fewer.slots else NOTHING
-    return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
-
-
-def _claimed(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
+    if round_.starts_left is not None and round_.starts_left < demand.slots:
+        return (yield from _claim_fewer(round_, worker, demand, rules))
     if demand.ready is None and not demand.alone and not rules.regulated:
         claims = yield from _claimed_plainly(round_, worker, demand, rules)
         if claims is not None:
             return QueueClaims(claims)
     return (yield from round_.riders.admits(round_, worker, demand, rules))  # type: ignore[no-any-return]
+
+
+def _claim_fewer(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
+    """Claim as many jobs as the disk has room to end, and look again soon."""
+    fewer = msgspec.structs.replace(demand, slots=round_.starts_left)
+    found = (yield from claim_queue(round_, worker, fewer, rules)) if fewer.slots else NOTHING
+    return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
 
 
 def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[list[Claim] | None]:
@@ -152,7 +146,7 @@ def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: Que
     PostgreSQL chooses, takes and reads the jobs of an only lane at once, where SQLite answers nothing.
     """
     queue, now = demand.queue, round_.now
-    declared = yield from handler_stamps(queue)
+    declared = yield from handler_stamps(queue, demand.modes)
     stamps = encode([(name, *declared.get(name, UNDECLARED)[:2]) for name in demand.handlers]).decode()
     terms = {"attempts": rules.attempts, "lease": rules.lease, "worker": worker, "now": now}
     among = {"queue": queue, "wanted": demand.slots}
@@ -181,6 +175,7 @@ def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: Que
 
 UNDECLARED = ("replay", None, None)
 _first, _number, _is_plain = itemgetter(0), itemgetter(2), itemgetter(-2)
+_stamp = itemgetter(1, 2, 3)
 
 
 def _plain_claim(queue: str, worker: str, now: float, row: tuple[Any, ...]) -> Claim:
@@ -268,9 +263,14 @@ def _heads(among: dict[str, Any], wanted: int) -> Script[list[int]]:
     return found
 
 
-def handler_stamps(queue: str) -> Script[Stamps]:
-    """Read what was published of a queue's handlers."""
-    return {name: (mode, timeout, risk) for name, mode, timeout, risk in (yield "handler_stamps", {"queue": queue})}
+def handler_stamps(queue: str, own: Mapping[str, ReplayMode] | None = None) -> Script[Stamps]:
+    """Read what was published of a queue's handlers; none is less strict than by the worker's `own` code."""
+    rows = yield "handler_stamps", {"queue": queue}
+    found = dict(zip(map(_first, rows), map(_stamp, rows), strict=True))
+    for name, mode in own.items() if own else ():
+        published, *rest = found.get(name, UNDECLARED)
+        found[name] = (max(published, mode, key=STRICTNESS), *rest)
+    return found
 
 
 def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
@@ -280,10 +280,10 @@ def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
 
 
 def take(
-    round_: Round, worker: str, queue: str, rules: QueueRules, *, lanes: Rows, numbers: Sequence[int]
+    round_: Round, worker: str, demand: QueueDemand, rules: QueueRules, *, lanes: Rows, numbers: Sequence[int]
 ) -> Script[Stamps]:
     """Raise attempt and token of the chosen jobs, and stamp the rules in force on them; give what is declared."""
-    declared = yield from handler_stamps(queue)
+    declared = yield from handler_stamps(demand.queue, demand.modes)
     stamps = {"attempts": rules.attempts, "lease": rules.lease}
     chosen = text(numbers)
     for handler in {handler for handler, _ in lanes}:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from standfast.job import Claim, Receipt
-from standfast.rules import QueueRules
+from standfast.rules import QueueRules, ReplayMode
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ Accepted = Receipt | Conflict | Full
 
 
 class QueueDemand(msgspec.Struct, frozen=True):
-    """So many jobs of one queue, for these handlers. A queue with a gate gives none to who did not ask it."""
+    """So many jobs of one queue, for these handlers. A queue with a gate gives none unless the gate was asked."""
 
     queue: str
     handlers: tuple[str, ...]
@@ -38,7 +38,9 @@ class QueueDemand(msgspec.Struct, frozen=True):
     ready: dict[str, str | None] | None = None
     """What the probes say of those handlers that require anything: why not, or None for a yes."""
     alone: bool = False
-    """Whether it wants suspects, which run alone, rather than all other jobs."""
+    """Whether it wants a suspect, which runs alone, instead of other jobs."""
+    modes: Mapping[str, ReplayMode] | None = None
+    """The replay modes of those handlers as the worker's own code has them: no other program makes them less strict."""
 
 
 class ClaimRequest(msgspec.Struct, frozen=True):

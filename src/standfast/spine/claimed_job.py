@@ -1,4 +1,4 @@
-"""A job as its claim tells of it, for the handler that does it."""
+"""The job as its handler gets it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from standfast.rules import QueueRules
 _decode = msgspec.json.decode
 SESSION: ContextVar[str | None] = ContextVar("standfast_session", default=None)
 """The session that code runs for."""
+CURRENT: ContextVar[ClaimedJob | None] = ContextVar("standfast_job", default=None)
+"""The job that code runs for: its log lines name it."""
 
 
 def current_session() -> str | None:
@@ -22,14 +24,14 @@ def current_session() -> str | None:
 
 
 class WorkDone(Protocol):
-    """What an attempt did to the world, as its keeper records it."""
+    """The effects that an attempt recorded."""
 
     def added_to(self, claim: Claim) -> Claim:
-        """Give a claim with it."""
+        """Give a claim with them."""
 
 
 class ClaimedJob:
-    """One attempt at a job, with what its claim tells; `keeper` is for wings that add to it."""
+    """One attempt at a job. `keeper` is for wings that add to it."""
 
     _ledger: WorkDone | None = None
 
@@ -49,6 +51,11 @@ class ClaimedJob:
     def queue(self) -> str:
         """The queue it came through."""
         return self._claim.queue
+
+    @property
+    def log_fields(self) -> dict[str, str | int | None]:
+        """The fields that log lines about this attempt have: job, queue, handler, attempt, worker and session."""
+        return self._claim.log_fields
 
     @cached_property
     def payload(self) -> Any:
@@ -106,5 +113,5 @@ class ClaimedJob:
         return self._claim.details.labels or {}
 
     def as_it_stands(self, claim: Claim) -> Claim:
-        """Give a claim of this job with what the attempt did to the world so far."""
+        """Give a claim of this job with the effects of this attempt so far."""
         return claim if self._ledger is None else self._ledger.added_to(claim)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from standfast.errors import ConfigurationError
+from standfast.portable import at_fork
 
 Series = tuple[int, str, Iterator[int]]
 """A millisecond, the beginning that its ids share, and their tails."""
@@ -35,10 +36,16 @@ class Ids:
         self._series = (-1, "", iter(()))
 
 
-def id_of(given: str | None) -> str:
+JobId = str | Mapping[str, Any] | None
+"""What names a job: its id, or a Reply, whose `operation_id` is one."""
+
+
+def id_of(given: JobId) -> str:
     """Check what a caller names a job by; None, which a fallback's receipt has, names none."""
+    if isinstance(given, Mapping):
+        given = given.get("operation_id", given)
     if given is not None and not isinstance(given, str):
-        raise ConfigurationError(f"a job is named by its id, a text, not by {given!r}; pass receipt.id")
+        raise ConfigurationError(f"a job is named by its id, a text, not by {given!r}; pass receipt.id, or a Reply")
     if given is not None and not given.isprintable():  # not every store can even be asked for such a text
         raise ConfigurationError(f"a job's id is printable, and {given!r} is not; pass receipt.id")
     return given or ""
@@ -54,4 +61,4 @@ def _begin_in_child() -> None:
     IDS.start_anew()
 
 
-os.register_at_fork(after_in_child=_begin_in_child)
+at_fork(after_in_child=_begin_in_child)

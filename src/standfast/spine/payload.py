@@ -43,7 +43,7 @@ def canonical(payload: Any, *, largest: int = LARGEST) -> str:
     if len(encoded) > largest:
         raise PayloadRejected(
             f"the payload has {len(encoded)} bytes where {largest} are allowed; "
-            "store the data elsewhere and send its address"
+            "store the data elsewhere and send its address; nothing was written"
         )
     return encoded.decode()
 
@@ -71,7 +71,7 @@ def _dumped(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         raise TypeError(f"a value is of type {type(value).__name__}, {NOT_JSON}")
-    return dump(mode="json")
+    return dump(mode="json", by_alias=True)
 
 
 def sha256(text: str) -> str:
@@ -92,7 +92,7 @@ def _to_plain(payload: Any) -> Any:
     dump = getattr(payload, "model_dump", None)
     try:
         if callable(dump):
-            return dump(mode="json")
+            return dump(mode="json", by_alias=True)
         if isinstance(payload, msgspec.Struct) or hasattr(payload, "__dataclass_fields__"):
             return msgspec.to_builtins(payload)
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of one of its fields
@@ -114,7 +114,7 @@ def _check(payload: Any, largest: int) -> None:
             kind = type(value)
             if kind is str:
                 if "\0" in value:
-                    raise _refusal(payload, value, "the payload holds a NUL character")
+                    raise _refusal(payload, value, "the payload contains a NUL character")
             elif kind is dict:
                 for key in value:
                     if type(key) is not str or "\0" in key:
@@ -123,9 +123,9 @@ def _check(payload: Any, largest: int) -> None:
             elif kind is list or kind is tuple:
                 below += value
             elif kind is float and not math.isfinite(value):
-                raise _refusal(payload, value, f"the payload holds {value}, which JSON cannot say")
+                raise _refusal(payload, value, f"the payload contains {value}, which JSON cannot express")
             elif kind is int and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-                raise _refusal(payload, value, "the payload holds an integer over 64 bits; send it as text")
+                raise _refusal(payload, value, "the payload contains an integer over 64 bits; send it as text")
             elif kind not in _PLAIN:
                 raise _refusal(payload, value, f"a value is of type {kind.__name__}, {NOT_JSON}")
         if depth == DEEPEST:
@@ -142,7 +142,7 @@ def _check_flat(level: list[Any]) -> None:
 def _wrong_key(key: object) -> str:
     if type(key) is not str:
         return f"a key is of type {type(key).__name__}, {NOT_JSON}"
-    return "a key of the payload holds a NUL character"
+    return "a key of the payload contains a NUL character"
 
 
 def _refusal(payload: Any, value: Any, words: str) -> PayloadRejected:

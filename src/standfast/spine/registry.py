@@ -1,12 +1,11 @@
-"""Handlers: the functions that do a queue's work, with what they declare about themselves."""
+"""Handlers: the functions that do a queue's work, with what each declares."""
 
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol, cast, get_args
+from typing import Any, Generic, NoReturn, Unpack, cast, overload
 
 import msgspec
 
@@ -14,37 +13,18 @@ from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.job import Receipt, Risk
 from standfast.rules import ReplayMode, WhenLanded
+from standfast.typed.door import Calls, Door, R, T
+from standfast.typed.job_options import EnqueueManyOptions, EnqueueOptions, RunOptions, SubmitOptions
+from standfast.typed.reply import Reply
+from standfast.typed.sync import SyncHandler
 
 Function = Callable[..., Any]
-REPLAY_MODES = ("replay", "verify_first", "manual")
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Calls(Protocol):
-    """What a handler needs to be called by itself; the object that enqueues for it does that too."""
-
-    @property
-    def run(self) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
-        """Call a handler here and now."""
-
-    @property
-    def submit(self) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
-        """Have a handler called once, later."""
-
-
-class Enqueues(Protocol):
-    """What a handler needs to put jobs into its own queue."""
-
-    async def enqueue(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
-        """Enqueue one job."""
-
-    async def enqueue_many(self, queue: str, payloads: Iterable[Any], **options: Any) -> list[Receipt]:
-        """Enqueue several at once."""
-
-
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What is published about a handler, so that processes without its code decide alike."""
+    """What is published about a handler, so that processes without its code make the same decisions."""
 
     queue: str
     name: str
@@ -54,19 +34,20 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     consent: bool = False
     """Whether a session must have consented before this is entered for it."""
     when_landed: WhenLanded | None = None
-    """What follows when a look finds every effect there; None: a handler that keeps the ledger is resumed."""
+    """What to do when a look finds every effect; None resumes a handler that records its effects."""
 
 
-class Handler:
-    """A registered function. Call it like the function it is, or `.enqueue` work for it."""
+class Handler(Generic[T, R]):
+    """A registered function of payloads T with results R. Call it as the function it is, or `.enqueue` work for it."""
 
     def __init__(
         self,
         function: Function,
         declaration: Declaration,
-        door: Enqueues,
+        door: Door,
         *,
         input: Any = None,
+        returns: Any = None,
         soft: bool = True,
         effects: Any = (),
         requires: Sequence[Any] = (),
@@ -81,13 +62,15 @@ class Handler:
         self.function = function
         self.declaration = declaration
         self.input = input
+        self.returns = returns
+        """The type of its results, where it says so."""
         self.soft = soft
         self.effects = effects
-        """What it changes in the world: effects, or what tells of a job which it has."""
+        """Its effects, or a function that gives them for a job."""
         self.requires = requires
-        """What must be there before it is entered, as probes tell."""
+        """The probes that must say yes before it is entered."""
         self.guarded = self.has_effects or declaration.consent
-        """Whether something is asked before it is entered."""
+        """Whether hooks are called before it is entered."""
         self._identity = identity
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._door = door
@@ -106,28 +89,45 @@ class Handler:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it declares any effect, or a way to find out which."""
+        """Whether it declares effects, or a function that gives them."""
         return callable(self.effects) or bool(self.effects)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly, without the queue."""
         return self.function(*args, **kwargs)
 
-    async def enqueue(self, payload: Any = None, **options: Any) -> Receipt:
-        """Enqueue a job for this handler; it is on disk when this returns."""
+    @property
+    def sync(self) -> SyncHandler[T, R]:
+        """The same verbs as plain calls, for code without `await`: `send.sync.enqueue(mail)`."""
+        return SyncHandler(self)
+
+    @overload
+    async def enqueue(self: Handler[None, R], payload: None = None, **options: Unpack[EnqueueOptions]) -> Receipt: ...
+    @overload
+    async def enqueue(self, payload: T, **options: Unpack[EnqueueOptions]) -> Receipt: ...
+    async def enqueue(self, payload: Any = None, **options: Unpack[EnqueueOptions]) -> Receipt:
+        """Enqueue a job for this handler; it is on disk when this returns. `sf.enqueue` says what the options mean."""
         return await self._door.enqueue(self.queue, payload, handler=self.name, **options)
 
-    async def enqueue_many(self, payloads: Iterable[Any], **options: Any) -> list[Receipt]:
+    async def enqueue_many(self, payloads: Iterable[T], **options: Unpack[EnqueueManyOptions]) -> list[Receipt]:
         """Enqueue several jobs for this handler in one transaction; `keys=` gives each its own key."""
         return await self._door.enqueue_many(self.queue, payloads, handler=self.name, **options)
 
-    async def run(self, params: Any = None, **options: Any) -> dict[str, Any]:
+    @overload
+    async def run(self: Handler[None, R], payload: None = None, **options: Unpack[RunOptions]) -> Reply[R]: ...
+    @overload
+    async def run(self, payload: T, **options: Unpack[RunOptions]) -> Reply[R]: ...
+    async def run(self, payload: Any = None, **options: Unpack[RunOptions]) -> Reply[R]:
         """Call this handler here and now, recorded before it is called; the Reply says what came of it."""
-        return await cast("Calls", self._door).run(self, params, **options)
+        return await cast("Calls", self._door).run(self, payload, **options)
 
-    async def submit(self, params: Any = None, **options: Any) -> dict[str, Any]:
+    @overload
+    async def submit(self: Handler[None, R], payload: None = None, **options: Unpack[SubmitOptions]) -> Reply[R]: ...
+    @overload
+    async def submit(self, payload: T, **options: Unpack[SubmitOptions]) -> Reply[R]: ...
+    async def submit(self, payload: Any = None, **options: Unpack[SubmitOptions]) -> Reply[R]:
         """Have a worker call this handler, once; the Reply comes at once and says that it is not done."""
-        return await cast("Calls", self._door).submit(self, params, **options)
+        return await cast("Calls", self._door).submit(self, payload, **options)
 
     def read(self, payload: str, *, collected: bool = False) -> Any:
         """Read a payload's text as this handler's input; raise PayloadRejected if it does not fit.
@@ -145,7 +145,7 @@ class Handler:
 
     def _misfit(self, error: Exception) -> NoReturn:
         """Refuse what could not be read, whatever the reader raised: the handler is not entered."""
-        raise PayloadRejected(f"the payload does not fit {self.name}: {error}; nothing was written") from error
+        raise PayloadRejected.by(self.name, error) from error
 
     def _read_each(self, payload: str) -> list[Any]:
         return [self._read(bytes(each)) for each in _split(payload)]
@@ -164,9 +164,13 @@ class Registry:
         self.of_every_queue: dict[str, Handler] = {}
         """Those that are built in, by name."""
         self.with_requirements: dict[str, tuple[Handler, ...]] = {}
-        """By queue, the handlers that require what a probe can tell of."""
+        """By queue, the handlers that have probes."""
+        self.strict_modes: dict[str, dict[str, ReplayMode]] = {}
+        """By queue, the replay modes of the handlers that do not simply repeat."""
         self.gates: dict[str, Function] = {}
         """The functions that are asked before anything of a queue starts."""
+        self.failure_hooks: list[Function] = []
+        """The functions that are called when an attempt has failed."""
 
     def add(self, handler: Handler) -> None:
         """Register a handler; a second one of the same name in a queue is a mistake."""
@@ -176,11 +180,13 @@ class Registry:
         if key in self.own:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
         self.own[key] = handler
+        if handler.declaration.replay_mode != "replay":
+            self.strict_modes.setdefault(handler.queue, {})[handler.name] = handler.declaration.replay_mode
         if handler.requires:
             self.with_requirements[handler.queue] = (*self.requiring(handler.queue), handler)
 
     def requiring(self, queue: str) -> Sequence[Handler]:
-        """Give the handlers of a queue that require what a probe can tell of."""
+        """Give the handlers of a queue that have probes."""
         return self.with_requirements.get(queue, ())
 
     def add_gate(self, queue: str, gate: Any) -> None:
@@ -191,8 +197,10 @@ class Registry:
     def take_over(self, others: Registry) -> None:
         """Register the handlers of another registry here too."""
         self.own |= others.own
+        self.strict_modes |= others.strict_modes
         self.with_requirements |= others.with_requirements
         self.gates |= others.gates
+        self.failure_hooks += others.failure_hooks
 
     def add_built_in(self, handler: Handler) -> None:
         """Register a handler for every queue."""
@@ -220,7 +228,7 @@ class Registry:
         return found
 
     def unserved(self, queues: Sequence[str]) -> list[str]:
-        """Give the queues for which no handler was registered: of their jobs only the built-in ones' can run."""
+        """Give the queues without a registered handler: only jobs for built-in handlers run there."""
         known = {queue for queue, _ in list(self.own)}
         return [queue for queue in queues if queue not in known]
 
@@ -242,34 +250,6 @@ def _check_takes_a_job(function: Function, name: str) -> None:
         signature.bind(None)
     except TypeError as error:
         raise ConfigurationError(
-            f"handler {name} is called with the job alone, and {signature} does not take that ({error}); "
+            f"handler {name} is called with one argument, the job, and {signature} does not accept that ({error}); "
             "write def handler(job)"
         ) from error
-
-
-def declare(
-    queue: str,
-    name: str | None,
-    *,
-    replay: str,
-    risk: str | None,
-    timeout: float | None,
-    consent: bool = False,
-    when_landed: str | None = None,
-) -> Declaration:
-    """Check what `@sf.handler` was given."""
-    if not isinstance(queue, str):
-        raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
-    if replay not in REPLAY_MODES:
-        raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(REPLAY_MODES)}")
-    if when_landed not in (None, *get_args(WhenLanded)):
-        raise ConfigurationError.unknown("when_landed", when_landed, get_args(WhenLanded))
-    given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}
-    given |= {"consent": consent, "when_landed": when_landed}
-    try:
-        declaration = msgspec.convert(given, Declaration)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"handler {name or queue}: {error}") from error
-    if declaration.timeout is not None and not 0 < declaration.timeout < math.inf:
-        raise ConfigurationError(f"handler {name or queue}: timeout must be more than 0 seconds, not {timeout!r}")
-    return declaration

@@ -1,7 +1,7 @@
-"""Where wings join the life of a job: the moments of a round, each with the functions that have a part in it.
+"""Where wings join the life of a job: at each moment of a round, the functions that the spine calls.
 
-The spine calls them and knows nothing else of any wing. `application/wings.py` says which wing joins at which moment,
-and in which order: on PostgreSQL that order is an order of locks.
+The spine knows nothing else of any wing. `application/wings.py` lists which wing joins at which moment. The order
+matters: on PostgreSQL it is the order in which rows are locked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from standfast.lifecycle import Transition
 from standfast.store.steps import Round, Script
 
 Marks = Mapping[int, Any]
-"""By number, what a job's row says to wings: the places it takes of limits, and its step of a workflow."""
+"""By number of a job, what wings must know of its row: the limits it takes a place of, and its step of a workflow."""
 
 
 Answers = dict[str, Any]
@@ -24,7 +24,7 @@ Answers = dict[str, Any]
 
 
 class KnownQueue(NamedTuple):
-    """What the store knows of a queue that its newcomers must know. Nothing, of a queue that was never declared."""
+    """The rules of a queue that matter for new jobs. All are None for a queue that was never declared."""
 
     priority: int | None = None
     max_age: float | None = None
@@ -35,17 +35,17 @@ Queues = Mapping[str, KnownQueue]
 
 
 class FollowUps(NamedTuple):
-    """Moves that follow from others: those that a wing's own statement made, and those that are still to be applied."""
+    """Moves that follow from others: `made` by a wing's own statement already, or `decided` and still to be applied."""
 
     made: Sequence[Transition] = ()
     decided: Sequence[Transition] = ()
 
 
 class Riders(msgspec.Struct, frozen=True, kw_only=True):
-    """What wings do at each moment of a round."""
+    """The functions of wings, by moment."""
 
     shortcuts: bool = True
-    """Whether plain jobs pass all of them by; a test switches this off, and holds both ways equal."""
+    """Whether plain jobs skip all of them. A test switches this off and checks that the result is the same."""
     names: Callable[[Round, Sequence[NewJob], Sequence[str]], Script[None]] | None = None
     """Lock the threads of these newcomers, with these other names, before any row is touched."""
 
@@ -54,39 +54,39 @@ class Riders(msgspec.Struct, frozen=True, kw_only=True):
     expects: tuple[Callable[[Round, Sequence[NewJob]], Script[None]], ...] = ()
     """Before any row is touched: lock the names that these newcomers need."""
     accepts: tuple[Callable[[Round, Sequence[NewJob], Queues, Answers], Script[None]], ...] = ()
-    """Before newcomers are stored: answer those that are not to be."""
+    """Before newcomers are stored: answer those that must not be stored, such as duplicates."""
     makes_room: tuple[Callable[[Sequence[NewJob], Queues, Answers], Script[Sequence[NewJob]]], ...] = ()
-    """Give those newcomers that their queues have room for; answer the others."""
+    """Return the newcomers that their queues have room for; answer the others."""
     takes_in: Callable[[Round, NewJob, Queues], Script[Any]] | None = None
-    """Store a newcomer that has a thread; give its answer."""
+    """Store a newcomer that has a thread; return its answer."""
     refuses: tuple[Callable[[Answers], Script[None]], ...] = ()
-    """Give back what newcomers had taken that were refused."""
+    """Undo what was taken for newcomers that were refused after all."""
 
     # --- a job is claimed
 
     opens: tuple[Callable[[Round, Collection[str]], Script[None]], ...] = ()
     """Open the gates whose time has come, for these queues."""
     joins: tuple[Callable[[Round, int], Script[int]], ...] = ()
-    """Make claimable what became due and has a say of its own in that, up to a number; give how many there were."""
+    """Make due jobs of threads claimable, up to a number; return how many there were."""
     admits: Callable[..., Script[Any]] | None = None
-    """Claim from a queue that something may hold back: a limit, a rate, a gate, a breaker, a probe."""
+    """Claim from a queue that has a limit, a rate, a gate, a breaker or a probe."""
     brings: tuple[Callable[[list[Claim]], Script[list[Claim]]], ...] = ()
-    """Complete what claims carry."""
+    """Fill in what claims carry for wings."""
     informs: Callable[[], Script[Any]] | None = None
-    """Give the policy in force to a worker that knows an older one."""
+    """Return the policy in force, for a worker that knows an older one."""
 
     # --- a job moves
 
     locks: tuple[Callable[[Round, Sequence[Transition]], Script[None]], ...] = ()
     """Before any row is touched: lock the names that these moves need."""
     revises: tuple[Callable[[list[Transition]], Script[list[Transition]]], ...] = ()
-    """Once the jobs are locked: decide otherwise where a decision was overtaken."""
+    """Once the jobs are locked: change decisions that were overtaken, for example by a cancellation."""
     guards: tuple[Callable[[Sequence[Transition]], Script[Collection[int]]], ...] = ()
-    """Give the places in the sequence of moves whose grounds are gone: they do not land."""
+    """Return the places of moves whose reason is gone: they do not land."""
     writes: tuple[Callable[[Round, Sequence[Transition]], Script[None]], ...] = ()
-    """Write what these moves leave behind, in their transaction."""
+    """Write a wing's own rows for these moves."""
     follows: tuple[Callable[[Round, Sequence[Transition], Marks], Script[FollowUps | None]], ...] = ()
-    """Give the moves that follow from these, which were made now."""
+    """Return the moves that follow from these."""
 
     # --- the round ends
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from standfast.job import NewJob
-from standfast.store.scripts import Call
+from standfast.lifecycle import NoticeKind
+from standfast.store.scripts import Call, Feeds
 from standfast.store.steps import Round, Script, encode
 
 NOTICES_A_ROW = 5000
@@ -19,14 +22,44 @@ Entry = tuple[str, str, Sequence[str]]
 _thread_key = attrgetter("thread_key")
 
 
-def run(round_: Round, calls: Sequence[Call]) -> Script[list[list[Any]]]:
-    """Run the scripts of a round, in their turns; give the results of each."""
+def run(round_: Round, calls: list[Call], feeds: Feeds | None) -> Script[list[list[Any]]]:
+    """Run the scripts of a round in their turns, then the claims that it `feeds`; give the results of each."""
     yield from lock(round_, calls)
     results = []
     for call in calls:
         results.append((yield from call.script.run(round_, call.items)))  # noqa: PERF401 - a comprehension cannot yield
+    if feeds is not None and round_.work:
+        results += yield from _feed(round_, calls, feeds)
     yield from close(round_)
     return results
+
+
+def _feed(round_: Round, calls: list[Call], feeds: Feeds) -> Script[list[list[Any]]]:
+    """Run the standing claims that this round brings work for, as further calls of it; give their results."""
+    fed = feeds(round_)
+    results = []
+    for call in fed:
+        requests = [_narrowed(each, round_.work) for each in call.items]
+        results.append((yield from call.script.run(round_, requests)))
+    if fed:
+        calls += fed
+        _forget_claimed_work(round_)
+    return results
+
+
+def _narrowed(request: Any, queues: Collection[str]) -> Any:
+    """Have a standing claim look only at the queues that this round gives work to."""
+    wanted = tuple(demand for demand in request.demands if demand.queue in queues)
+    return msgspec.structs.replace(request, demands=wanted)
+
+
+def _forget_claimed_work(round_: Round) -> None:
+    """Wake no worker for newcomers that were claimed in the round that brought them, where nothing else came."""
+    for queue in [*round_.work]:
+        kinds = {kind for kind, of in round_.notices if of == queue}
+        enqueued, claimed = round_.notices[NoticeKind.ENQUEUED, queue], round_.notices[NoticeKind.CLAIMED, queue]
+        if kinds == {NoticeKind.ENQUEUED, NoticeKind.CLAIMED} and {*enqueued} <= {*claimed}:
+            del round_.work[queue]
 
 
 def lock(round_: Round, calls: Sequence[Call]) -> Script[None]:

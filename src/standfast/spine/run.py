@@ -1,4 +1,7 @@
-"""The attempt itself: run the handler, judge what came of it. What becomes of the job is decided elsewhere."""
+"""Runs one attempt: enters the handler, and turns what it returns or raises into an Outcome.
+
+Nothing is written here. What becomes of the job is decided by `settle` and written by `apply`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -33,7 +36,7 @@ from standfast.outcome import (
 )
 from standfast.rules import QueueRules
 from standfast.spine import payload
-from standfast.spine.claimed_job import SESSION, ClaimedJob
+from standfast.spine.claimed_job import CURRENT, SESSION, ClaimedJob
 from standfast.spine.registry import Handler, Registry
 
 log = logging.getLogger("standfast.worker")
@@ -45,20 +48,21 @@ UNWANTED = Failure(
     message="it was cancelled while it ran",
     advice=reason("cancelled").advice,
 )
-"""How an attempt failed that was stopped because its job is no longer wanted."""
+"""The failure of an attempt that was stopped because its job was cancelled."""
 MOST_THREADS = 1 << 16
-"""Threads for plain functions are made as they are needed; what bounds them is the slots."""
+"""Threads for plain functions are made as they are needed; the worker's slots limit their number."""
 Cut = Literal["timeout", "drain", "lost", "cancel"]
+Call = Callable[[ClaimedJob], Awaitable[Any]]
 
 
 class Running(msgspec.Struct, eq=False):
-    """A job in this worker's hands, from claim until its end is on disk."""
+    """A job that this worker holds, from its claim until its end is on disk."""
 
     claim: Claim
     rules: QueueRules
     began: float = msgspec.field(default_factory=time.monotonic)
     job: ClaimedJob | None = None
-    """What its handler was given; None until it is entered."""
+    """The job as its handler gets it; None until the handler is entered."""
     task: asyncio.Task[Any] | None = None
     thread: Future[Any] | None = None
     is_async: bool = True
@@ -66,15 +70,17 @@ class Running(msgspec.Struct, eq=False):
     cut: Cut | None = None
     deadline: float | None = None
     span: Any = None
-    """The attempt as its trace has it, where traces are on."""
+    """The span of the attempt, if traces are on."""
+    error: BaseException | None = None
+    """What its handler raised, until its end is on disk."""
 
     @property
     def as_it_stands(self) -> Claim:
-        """The claim, with what this attempt did to the world."""
+        """The claim, with the effects of this attempt so far."""
         return self.claim if self.job is None else self.job.as_it_stands(self.claim)
 
     def stop(self, why: Cut) -> None:
-        """Stop the attempt: an async handler is cancelled, a plain function keeps its slot until it returns."""
+        """Stop the attempt. An async handler is cancelled; a plain function keeps its slot until it returns."""
         self.cut = self.cut or why
         if self.task is None or self.task.done() or (self.job is None and not self.looking):
             return  # not entered yet: it will see the cut and not enter
@@ -88,17 +94,19 @@ class HandlerHooks(msgspec.Struct, frozen=True, kw_only=True):
     """What wings do around a handler. `worker/handler_hooks.py` says which, and in which order."""
 
     makes_job: Callable[[Claim, QueueRules, Any], ClaimedJob] = ClaimedJob
-    """Make the job that the handler is given; the others are given the same."""
+    """Makes the job that the handler gets, and the other hooks too."""
     enters: tuple[Callable[[Running, Handler, Any], Awaitable[Outcome | None]], ...] = ()
-    """Before a guarded handler is entered: give how the attempt ends if it is not to be."""
-    leaves: tuple[Callable[[Any, Failed], Failed], ...] = ()
-    """Judge what a handler that failed returned, by what it did to the world."""
+    """Before a guarded handler: each may end the attempt by returning an outcome."""
+    leaves: Callable[[Any, Failed], Failed] = lambda _job, failed: failed
+    """After a handler that failed: may change the outcome, by the effects that were recorded."""
+    middleware: Sequence[Callable[[Handler, Call], Call]] = ()
+    """What puts the application's middleware around the call of a handler, the innermost first."""
     looks_back: Callable[[Running, Handler, Outcome], Awaitable[Outcome]] | None = None
-    """After a guarded handler that did not succeed: look whether it did its work all the same."""
+    """After a guarded handler that did not succeed: looks whether its effects exist all the same."""
 
 
 class Attempts:
-    """Runs handlers. `watched` is told of each attempt with a timeout whose handler is about to be entered."""
+    """Runs handlers. It calls `watched` with each attempt that has a timeout, just before its handler is entered."""
 
     def __init__(self, registry: Registry, around: HandlerHooks, watched: Callable[[Running], None]) -> None:
         self._registry = registry
@@ -107,7 +115,7 @@ class Attempts:
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
     async def run(self, running: Running) -> Outcome:
-        """Run an attempt, unless something that guards its handler says how it ends without that."""
+        """Run an attempt. A hook may end it before the handler is entered."""
         claim = running.claim
         handlers = self._registry
         handler = handlers.own.get((claim.queue, claim.handler)) or handlers.of_every_queue.get(claim.handler)
@@ -121,51 +129,50 @@ class Attempts:
                 return Misfit(str(error))
         job = self._around.makes_job(claim, running.rules, given)
         SESSION.set(claim.details.session)
+        CURRENT.set(job)
         if handler.guarded:
             ended = await self._guarded(running, handler, job)
             if ended is not None:
                 return ended
-        running.job = job
-        running.is_async = handler.is_async
+        running.job, running.is_async = job, handler.is_async
         if claim.timeout is not None:
             self._watched(running)
-        result = await (handler.function(job) if handler.is_async else self._in_thread(handler, job, running))
-        outcome = _returned(handler, job, result)
-        return self._left(job, outcome) if isinstance(outcome, Failed) else outcome
+        call: Call = handler.function if handler.is_async else partial(self._in_thread, handler, running)
+        for wrap in self._around.middleware:
+            call = wrap(handler, call)
+        outcome = judge_return(handler, job, await call(job))
+        return self._around.leaves(job, outcome) if isinstance(outcome, Failed) else outcome
 
     async def _guarded(self, running: Running, handler: Handler, job: ClaimedJob) -> Outcome | None:
-        """Ask everything that guards a handler; give how the attempt ends if it is not to be entered."""
+        """Call the hooks of a guarded handler; give the outcome if one of them ends the attempt."""
         for enter in self._around.enters:
             ended = await enter(running, handler, job)
             if ended is not None or running.cut is not None:
                 return ended or NotEntered(running.cut or "drain")
         return None
 
-    def _left(self, job: ClaimedJob, failed: Failed) -> Failed:
-        for leave in self._around.leaves:
-            failed = leave(job, failed)
-        return failed
-
     async def look_back(self, running: Running, outcome: Outcome) -> Outcome:
-        """Look whether an attempt did its work although its end does not say so; give how it ends, knowing that."""
+        """Look whether an attempt had its effects although it did not succeed; give its outcome, knowing that."""
         handler = self._registry.find(running.claim.queue, running.claim.handler)
         if handler is None or not handler.guarded or running.job is None or self._around.looks_back is None:
             return outcome
         return await self._around.looks_back(running, handler, outcome)
 
-    async def _in_thread(self, handler: Handler, job: ClaimedJob, running: Running) -> Any:
-        """Wait until a plain function returns, even when cancelled: a thread cannot be.
+    async def _in_thread(self, handler: Handler, running: Running, job: ClaimedJob) -> Any:
+        """Run a plain function in a thread, and wait until it returns, even when cancelled: a thread cannot be stopped.
 
-        An end that was settled before would let the job run a second time beside it.
+        If the attempt ended before its function did, the job could run a second time beside it.
         """
         context = copy_context()
-        running.thread = self._threads.submit(context.run, _plain, handler.function, job)
+        running.thread = self._threads.submit(context.run, call_plain, handler.function, job)
         returned = asyncio.wrap_future(running.thread)
         while not returned.done():
             try:
                 await asyncio.wait([returned])
             except asyncio.CancelledError:  # the whole loop is being stopped
                 running.stop("drain")
+        for variable in context:  # what the function set is seen by the middleware around it
+            variable.set(context[variable])
         result = returned.result()
         if inspect.isawaitable(result):  # a plain function around an async one, as many decorators are
             running.is_async = True
@@ -175,11 +182,12 @@ class Attempts:
         return result
 
     def close(self) -> None:
-        """Make no more threads."""
+        """Start no more threads."""
         self._threads.shutdown(wait=False)
 
 
-def _plain(function: Callable[..., Any], job: ClaimedJob) -> Any:
+def call_plain(function: Callable[..., Any], job: ClaimedJob) -> Any:
+    """Call a plain function with its job."""
     try:
         return function(job)
     except StopIteration as error:  # a future refuses it, and would wait for good
@@ -187,13 +195,13 @@ def _plain(function: Callable[..., Any], job: ClaimedJob) -> Any:
 
 
 def thrown_away(running: Running, error: BaseException) -> bool:
-    """Tell an attempt that Python closes, because its loop is gone, from a handler that raised GeneratorExit itself."""
+    """Tell whether Python closed this coroutine because its loop is gone. A handler may raise GeneratorExit itself."""
     task = running.task
     return isinstance(error, GeneratorExit) and task is not None and asyncio.current_task(task.get_loop()) is not task
 
 
 def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
-    """Judge an attempt that was cancelled, by who did it."""
+    """Give the outcome of an attempt that was cancelled, by who cancelled it."""
     match cut:
         case "drain":
             return Drained()
@@ -205,11 +213,11 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
             return classify.of_exception(error)
 
 
-def _returned(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
-    """Judge what a handler returned. A result that cannot be kept never fails a finished attempt."""
+def judge_return(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
+    """Turn what a handler returned into an outcome. A result that cannot be stored does not fail the attempt."""
     if result is None:
         return Succeeded()
-    if isinstance(result, Snooze | Cancel | Failed):
+    if isinstance(result, Snooze | Cancel | Failed | Succeeded):
         return result
     if handler.soft and isinstance(result, dict) and not classify.TELLING.isdisjoint(result):
         failed = classify.of_result(result)
@@ -226,5 +234,5 @@ def _not_kept(job: ClaimedJob, result: Any, error: Exception) -> Succeeded | Fai
     if unfinished is not None:
         return unfinished
     if not isinstance(error, PayloadRejected):  # a result may run code of its own when it is written out
-        log.error("the result of job %s cannot be read and is not kept", job.id, exc_info=error)
+        log.error("the result of job %s cannot be read and is not kept", job.id, exc_info=error, extra=job.log_fields)
     return Succeeded(warning="result_not_stored")

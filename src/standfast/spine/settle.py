@@ -1,6 +1,7 @@
-"""What becomes of a job whose attempt is over.
+"""Decides what becomes of a job whose attempt is over: how it ended goes in, one Transition comes out.
 
-Worker, sweeper and calls all ask one `Settle`, which wings have their part in: `worker/settling.py`.
+Workers, the sweeper and calls all ask the same `Settle`. It does no I/O: time and chance are arguments. What wings add
+is listed in `worker/settling.py`.
 """
 
 from __future__ import annotations
@@ -13,49 +14,49 @@ import msgspec
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.failure.retry_after import honour_retry_after
 from standfast.job import Claim
-from standfast.lifecycle import JobRef, Move, Transition
+from standfast.lifecycle import AttemptFailure, Carried, JobRef, Move, Suspicion, Transition, duplicate_if
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.printable import printable
 from standfast.rules import QueueRules
 from standfast.spine.backoff import delay
 
 UNPROVEN = (Lapsed, NotEntered, Drained)
-"""The ends of an attempt that do not show whether it would have killed its worker: a suspect stays one."""
+"""Ends that do not prove that the job lets its worker live: a suspect stays one after them."""
 Present = TypeVar("Present")
-"""What jobs that stop are judged by."""
+"""What a job that stops is judged by: the policy in force."""
 
 
 class Settle(msgspec.Struct, Generic[Present], frozen=True, kw_only=True):
-    """Turns how an attempt ended into the one change that follows: by the rules below, and by what wings add to them.
+    """Turns the outcome of an attempt into a Transition: by the rules below, and by what wings add to them.
 
-    Whether the job was cancelled meanwhile is known where this is written: see `wings.jobs.rules.unwanted`.
+    It does not know whether the job was cancelled meanwhile. `apply` does, see `wings.jobs.rules.unwanted`.
     """
 
     decides: Mapping[type, Callable[[Claim, Any, QueueRules, float], Transition]] = {}
-    """Decide about an end that only a wing knows, by its type."""
+    """By the type of an outcome that only a wing knows, what decides about it."""
     adds: tuple[Callable[[Claim, Outcome, QueueRules, Transition], Transition], ...] = ()
-    """Add to what was decided, or decide otherwise."""
+    """Each may add to what was decided, or change it."""
     judges: Callable[[Claim, Transition, float, Present | None], Transition] | None = None
-    """Say what becomes of a job that stops."""
+    """Says what becomes of a job that stops: its triage."""
 
     def __call__(
         self, claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, present: Present | None = None
     ) -> Transition:
-        """Decide. `roll` in [0, 1) is the jitter's chance."""
+        """Decide. `roll` in [0, 1) is the random number for jitter."""
         if claim.plain and isinstance(outcome, Succeeded):
             return completed(claim, outcome)
         if claim.progressed and isinstance(outcome, Failed) and outcome.doubts is not None:
-            claim = msgspec.structs.replace(claim, progressed=0)  # what a handler takes back is no progress
+            claim = msgspec.structs.replace(claim, progressed=0)  # the handler doubts what it recorded: no progress
         decided = self.decides.get(type(outcome), _settle)(claim, outcome, rules, roll)
         for add in self.adds:
             decided = add(claim, outcome, rules, decided)
         if claim.suspect is not None and not isinstance(outcome, UNPROVEN):
-            decided = msgspec.structs.replace(decided, suspect=False)
+            decided = decided.carrying(Suspicion(suspect=False))
         return decided if self.judges is None else self.judges(claim, decided, roll, present)
 
 
 def completed(claim: Claim, outcome: Succeeded) -> Transition:
-    """Complete a plain job: no wing has anything to say about that."""
+    """Complete a plain job, which no wing has a part in."""
     return Transition(
         claim.n,
         claim.token,
@@ -78,18 +79,18 @@ def _settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> T
             return failed(claim, _by_ledger(claim, failure, explicit=said), retry_after, rules, roll)
         case Snooze(seconds):
             landed = Landed.MAYBE if claim.open_intents else None
-            again = {"landed": landed, "possible_duplicate": landed is not None and claim.replay_mode == "replay"}
-            return move(claim, Move.SNOOZE, delay=max(0.0, seconds), spends=-1, defers=1, **again)
+            twice = duplicate_if(landed is not None and claim.replay_mode == "replay")
+            return move(claim, Move.SNOOZE, *twice, delay=max(0.0, seconds), spends=-1, defers=1, landed=landed)
         case Cancel(why):
             return move(claim, Move.CANCEL, warning=printable(why) or None)
         case Misfit(message):
-            return die(claim, never("schema_invalid", message), spends=-1)
+            return die(claim, never("schema_invalid", message), begun=False)
         case NotEntered():
-            return move(claim, Move.GIVE_BACK, spends=-1, defers=1)
+            return move(claim, Move.GIVE_BACK, spends=-1, defers=1, begun=False)
         case Drained() if claim.replay_mode == "replay" and claim.repeatable and not claim.open_intents:
             landed = claim.landed_by_ledger or Landed.MAYBE
-            again = {"landed": landed, "possible_duplicate": landed == Landed.MAYBE}
-            return move(claim, Move.GIVE_BACK, spends=-1, defers=1, **again)
+            twice = duplicate_if(landed == Landed.MAYBE)
+            return move(claim, Move.GIVE_BACK, *twice, spends=-1, defers=1, landed=landed)
         case Drained():
             return failed(claim, _cut(claim, "drained", "the worker stopped while this ran"), None, rules, roll)
         case TimedOut():
@@ -101,7 +102,7 @@ def _settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> T
 
 
 def failed(claim: Claim, failure: Failure, retry_after: float | None, rules: QueueRules, roll: float) -> Transition:
-    """Repeat a job whose attempt failed, or let it die."""
+    """Repeat a job whose attempt failed, or make it a letter."""
     maybe = failure.landed == Landed.MAYBE
     if claim.replay_mode == "manual":
         return die(claim, _with_reason(failure, "unknown_commit_state") if maybe else failure, last=failure)
@@ -113,28 +114,30 @@ def failed(claim: Claim, failure: Failure, retry_after: float | None, rules: Que
         lost = failure.reason_code == "worker_lost"
         return die(claim, failure if lost else _with_reason(failure, "max_attempts"), last=failure)
     wait = delay(rules.backoff, claim.repeat, roll) if retry_after is None else honour_retry_after(retry_after)
-    # What is verified before it is repeated is no possible duplicate; a step cannot be.
-    twice = maybe and (claim.replay_mode == "replay" or claim.open_steps)
-    return move(claim, Move.RETRY, delay=wait, failure=failure, possible_duplicate=twice)
+    # With verify_first the effect is looked for before the repeat; steps cannot be looked for.
+    twice = duplicate_if(maybe and (claim.replay_mode == "replay" or claim.open_steps))
+    return move(claim, Move.RETRY, *twice, delay=wait, failure=failure)
 
 
 def _lost(claim: Claim, rules: QueueRules, roll: float, *, alone: bool) -> Transition:
-    """Decide about a job whose worker died: from now on it runs alone. What ran beside others has spent nothing.
+    """Decide about a job whose worker died. It may have killed the worker, so from now on it runs alone.
 
-    Whether its effect may exist is another matter: what may not be repeated by itself dies all the same.
+    If it ran beside other jobs, any of them may be to blame, and no attempt is spent. That does not make it safe to
+    repeat: a `manual` job becomes a letter all the same.
     """
     failure = _cut(claim, "worker_lost", f"the worker vanished while this {'' if alone else 'and others '}ran")
     spared = claim if alone else msgspec.structs.replace(claim, max_attempts=claim.attempts + 1)
-    decided = msgspec.structs.replace(failed(spared, failure, None, rules, roll), suspect=True)
+    decided = failed(spared, failure, None, rules, roll)
     if alone or decided.move is not Move.RETRY:
-        return decided
-    return msgspec.structs.replace(decided, delay=0.0, spends=-1, in_place=True)
+        return decided.carrying(Suspicion(suspect=True))
+    again = msgspec.structs.replace(decided, delay=0.0, spends=-1)
+    return again.carrying(Suspicion(suspect=True, in_place=True))
 
 
 def _by_ledger(claim: Claim, failure: Failure, *, explicit: bool = False) -> Failure:
-    """Let the ledger tell whether an effect may exist: an open intent means maybe, none means no.
+    """Let the ledger say whether an effect may exist: maybe if an intent is open, else no.
 
-    What the handler itself said stands where no intent is open.
+    Without an open intent, what the handler itself said counts.
     """
     known = claim.landed_by_ledger
     if known is None or (known == Landed.NO and explicit):
@@ -145,30 +148,31 @@ def _by_ledger(claim: Claim, failure: Failure, *, explicit: bool = False) -> Fai
 
 
 def too_old(claim: Claim, rules: QueueRules, now: float) -> Transition | None:
-    """Let a job that is claimed too late die without entering its handler; its attempt is given back."""
+    """Make a job that was claimed too late a letter, without entering its handler or spending an attempt."""
     code = age_reason(claim.entered_at, claim.expires_at, rules.max_age, now)
-    return None if code is None else die(claim, never(code), spends=-1)
+    return None if code is None else die(claim, never(code), begun=False)
 
 
 def age_reason(entered_at: float, expires_at: float | None, max_age: float | None, now: float) -> str | None:
-    """Name why a job may no longer start, if so. `max_age` counts from the last entry into the queue."""
+    """Give the reason code if a job is too old to start. `max_age` counts from its last entry into the queue."""
     if max_age is not None and entered_at + max_age <= now:
         return "max_age"
     return "expired" if expires_at is not None and expires_at <= now else None
 
 
 def given_back(job: JobRef) -> Transition:
-    """Return a job that its worker was given without ever learning of it."""
-    return Transition(job.n, job.token, job.id, job.queue, Move.GIVE_BACK, spends=-1, defers=1, gate=job.gate)
+    """Give a job back whose claim never reached its worker."""
+    back: dict[str, Any] = {"spends": -1, "defers": 1, "begun": False, "gate": job.gate}
+    return Transition(job.n, job.token, job.id, job.queue, Move.GIVE_BACK, **back)
 
 
 def never(code: str, message: str = "") -> Failure:
-    """Word the failure of a job that never entered its handler and never will by itself."""
+    """Word the failure of a job that cannot enter its handler, now or later."""
     return Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code=code, message=message, advice=reason(code).advice)
 
 
 def _cut(claim: Claim, code: str, message: str) -> Failure:
-    """Word the failure of an attempt that was cut off: how far it came is unknown, unless the ledger tells."""
+    """Word the failure of an attempt that was cut off. How far it came is unknown, unless the ledger says."""
     advice = reason(code).advice
     failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code=code, message=message, advice=advice)
     return _by_ledger(claim, failure)
@@ -180,17 +184,18 @@ def timed_out(claim: Claim) -> Failure:
 
 
 def _with_reason(failure: Failure, code: str) -> Failure:
-    """Give a letter its reason; the attempt's own stays known as its cause."""
+    """Give a letter its reason code. The attempt's own code becomes the cause."""
     cause = failure.reason_code if failure.reason_code != code else failure.cause
     return msgspec.structs.replace(failure, reason_code=code, cause=cause, advice=reason(code).advice)
 
 
-def die(claim: Claim, failure: Failure, *, spends: int = 0, last: Failure | None = None) -> Transition:
-    """Let a job die."""
-    return move(claim, Move.DIE, failure=failure, last_failure=last, spends=spends)
+def die(claim: Claim, failure: Failure, *, begun: bool = True, last: Failure | None = None) -> Transition:
+    """Make a job a dead letter; `last` is how its attempt failed, if that is another failure."""
+    own = () if last is None else (AttemptFailure(last),)
+    return move(claim, Move.DIE, *own, failure=failure, spends=begun - 1, begun=begun)
 
 
-def move(claim: Claim, how: Move, **what: Any) -> Transition:
+def move(claim: Claim, how: Move, *carries: Carried, **what: Any) -> Transition:
     """Move a job that an attempt holds."""
-    what |= {"attempt": claim.attempts, "worker": claim.worker, "gate": claim.gate}
+    what |= {"attempt": claim.attempts, "worker": claim.worker, "gate": claim.gate, "carries": carries}
     return Transition(claim.n, claim.token, claim.id, claim.queue, how, **what)

@@ -59,6 +59,32 @@ from worker: held, company
 worker: worker.id
 certain: worker.died_at IS NOT NULL
 
+-- part: lane
+-- The priorities of each handler's jobs that can be claimed, the highest first.
+lane (handler, priority) AS (
+  SELECT value, (SELECT max(priority) FROM job
+                 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
+  FROM json_each(:handlers)
+  UNION ALL
+  SELECT handler, (SELECT max(priority) FROM job
+                   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                     AND handler = lane.handler AND priority < lane.priority)
+  FROM lane WHERE priority IS NOT NULL
+)
+
+-- part: lane (postgres)
+lane (handler, priority) AS (
+  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = named
+                 ORDER BY priority DESC LIMIT 1)
+  FROM jsonb_array_elements_text(:handlers::jsonb) AS named
+  UNION ALL
+  SELECT handler, (SELECT j.priority FROM job AS j
+                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
+                     AND j.handler = lane.handler AND j.priority < lane.priority
+                   ORDER BY j.priority DESC LIMIT 1)
+  FROM lane WHERE priority IS NOT NULL
+)
+
 -- name: lock_jobs (postgres only)
 -- locks: jobs
 -- answers: none
@@ -151,44 +177,12 @@ SELECT coalesce(sum(claims), 0)::bigint FROM tally WHERE queue = :queue
 
 -- name: lanes
 -- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
-WITH RECURSIVE lane (handler, priority) AS (
-  SELECT value, (SELECT max(priority) FROM job
-                 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
-  FROM json_each(:handlers)
-  UNION ALL
-  SELECT handler, (SELECT max(priority) FROM job
-                   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
-                     AND handler = lane.handler AND priority < lane.priority)
-  FROM lane WHERE priority IS NOT NULL
-)
-SELECT handler, priority FROM lane WHERE priority IS NOT NULL
-
--- name: lanes (postgres)
-WITH RECURSIVE lane (handler, priority) AS (
-  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = named
-                 ORDER BY priority DESC LIMIT 1)
-  FROM jsonb_array_elements_text(:handlers::jsonb) AS named
-  UNION ALL
-  SELECT handler, (SELECT j.priority FROM job AS j
-                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
-                     AND j.handler = lane.handler AND j.priority < lane.priority
-                   ORDER BY j.priority DESC LIMIT 1)
-  FROM lane WHERE priority IS NOT NULL
-)
+WITH RECURSIVE :part(lane)
 SELECT handler, priority FROM lane WHERE priority IS NOT NULL
 
 -- name: lane_heads
 -- The same, and where it is only one lane, the numbers of the jobs that come first in it.
-WITH RECURSIVE lane (handler, priority) AS (
-  SELECT value, (SELECT max(priority) FROM job
-                 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
-  FROM json_each(:handlers)
-  UNION ALL
-  SELECT handler, (SELECT max(priority) FROM job
-                   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
-                     AND handler = lane.handler AND priority < lane.priority)
-  FROM lane WHERE priority IS NOT NULL
-), lanes (handler, priority) AS MATERIALIZED (SELECT handler, priority FROM lane WHERE priority IS NOT NULL)
+WITH RECURSIVE :part(lane), lanes (handler, priority) AS MATERIALIZED (SELECT handler, priority FROM lane WHERE priority IS NOT NULL)
 SELECT handler, priority, CASE WHEN (SELECT count(*) FROM lanes) = 1 THEN (
   SELECT json_group_array(n) FROM (
     SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
@@ -198,17 +192,7 @@ FROM lanes
 
 -- name: lane_heads (postgres)
 -- What is chosen must be locked at once: take_lane does both.
-WITH RECURSIVE lane (handler, priority) AS (
-  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = named
-                 ORDER BY priority DESC LIMIT 1)
-  FROM jsonb_array_elements_text(:handlers::jsonb) AS named
-  UNION ALL
-  SELECT handler, (SELECT j.priority FROM job AS j
-                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
-                     AND j.handler = lane.handler AND j.priority < lane.priority
-                   ORDER BY j.priority DESC LIMIT 1)
-  FROM lane WHERE priority IS NOT NULL
-)
+WITH RECURSIVE :part(lane)
 SELECT handler, priority, NULL::text FROM lane WHERE priority IS NOT NULL
 
 -- name: claim_lane
@@ -505,6 +489,9 @@ WITH fresh (n, entry) AS (:rows(bigint, text))
 INSERT INTO history (n, line, entry)
 SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
 
+-- name: history_of
+SELECT n, entry FROM history WHERE n IN :integers(numbers) ORDER BY n, line
+
 -- name: write_journal
 -- locks: none
 -- answers: none
@@ -552,6 +539,19 @@ INSERT INTO counter AS c (queue, name, value)
 SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
 ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
 
+-- name: sum_job_counts (postgres only)
+-- locks: journal
+-- SQLite sums up as it writes.
+WITH moved AS (DELETE FROM job_counted RETURNING what, slot, queue, number)
+INSERT INTO job_count AS c (what, slot, queue, number)
+SELECT what, slot, queue, sum(number) FROM moved GROUP BY what, slot, queue ORDER BY what, slot, queue
+ON CONFLICT (what, slot, queue) DO UPDATE SET number = c.number + excluded.number
+
+-- name: forget_slots
+-- locks: journal
+-- Times that have passed are counted no more, and most of what was to come there has gone.
+DELETE FROM job_count WHERE what = 'slot' AND slot < :slot OR what = 'hour' AND slot < :hour
+
 -- name: beat
 -- locks: workers
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at, process)
@@ -574,6 +574,13 @@ SELECT name, at FROM upkeep
 -- locks: upkeep
 INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
 
+-- name: forget_marks
+-- locks: upkeep
+-- waits: no
+-- answers: none
+DELETE FROM upkeep WHERE name IN (
+  SELECT name FROM upkeep WHERE substr(name, 1, length(:mark::text)) = :mark AND at < :before FOR UPDATE SKIP LOCKED)
+
 -- name: take_upkeep
 -- locks: upkeep
 -- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
@@ -587,7 +594,7 @@ DELETE FROM upkeep WHERE name = :name
 
 -- name: lapsed_numbers
 -- A worker of an earlier boot, or whose process let go of its lock, is gone for certain; any other may only be late.
--- Its claim counts as a beat for the job.
+-- Its claim counts as a beat for the job. :reclaim is false just after a gap in sweeping: live workers must be able to beat first.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running' AND (w.boot <> :boot OR w.process IN :texts(dead) OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
@@ -692,7 +699,6 @@ DELETE FROM history WHERE n IN :integers(numbers)
 
 -- name: delete_journal
 -- locks: journal
--- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: it tells how far numbers have come.
 -- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: numbering goes on from it.
 DELETE FROM journal WHERE seq IN (
   SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) AS old WHERE at < :before

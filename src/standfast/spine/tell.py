@@ -1,6 +1,6 @@
-"""What the log says of an attempt that failed, once that is on disk: one line, with what happens next.
+"""The log line of an attempt that failed, written once its end is on disk: what happened, and what happens next.
 
-Its message is the handler's or a receiver's own, so the secrets in it are hidden: a log is read by others than a job.
+Messages come from handlers and receivers. Secrets in them are hidden, because more people read a log than a job.
 """
 
 from __future__ import annotations
@@ -8,34 +8,57 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from standfast.job import Claim
 from standfast.lifecycle import Move, Transition
+from standfast.printable import span as length
 from standfast.redact import redacted_text
 from standfast.telemetry import as_traceparent
 
 log = logging.getLogger("standfast.worker")
 
-SUBJECT = "job %s of queue %s, handler %s, attempt %d of %d: %s"
+TRACEBACK = "traceback"
+"""The attribute of a log record that has where a handler raised, without its secrets."""
 
 
-def tell(end: Transition, handler: str, allowed: int, span: Any = None) -> None:
-    """Log the end of an attempt that did not go well; a job that dies needs a person, and is logged as an error.
+def _with_traceback(record: logging.LogRecord) -> bool:
+    """Have every formatter write the traceback behind the message, as it does with that of `exc_info`."""
+    record.exc_text = record.exc_text or getattr(record, TRACEBACK, None)
+    return True
 
-    Where traces are on, the line belongs to the attempt's.
+
+log.addFilter(_with_traceback)
+
+SUBJECT = "job %s of queue %s, handler %s, %s: %s"
+
+
+def tell(end: Transition, claim: Claim, span: Any = None, traceback: str | None = None) -> None:
+    """Log the end of an attempt that failed. A new letter is an error, because a person must look at it.
+
+    With a span, the line carries the trace of the attempt. `traceback` is where its handler raised.
     """
-    attempt = end.last_failure or end.failure
-    if attempt is None or attempt.reason_code == "cancelled" or (end.failure is None and not end.refused):
+    if end.failure is None and not end.carries:
+        return
+    attempt = end.attempt_failure
+    next_step = _next_step(end)
+    if attempt is None or attempt.reason_code == "cancelled" or next_step is None:
         return
     message = f"{attempt.reason_code}: {redacted_text(attempt.message)}" if attempt.message else attempt.reason_code
-    about = (end.id, end.queue, handler, end.attempt, allowed, message)
-    traced = None if span is None else {"traceparent": as_traceparent(span.get_span_context())}
+    which = f"attempt {end.attempt} of {claim.max_attempts}" if end.begun else "not begun"
+    about = (end.id, end.queue, claim.handler, which, message)
+    fields = {**claim.log_fields, "reason_code": attempt.reason_code, TRACEBACK: traceback}
+    if span is not None:
+        fields["traceparent"] = as_traceparent(span.get_span_context())
+    log.log(next_step[0], "%s; %s", SUBJECT % about, next_step[1], extra=fields)
+
+
+def _next_step(end: Transition) -> tuple[int, str] | None:
+    """Give the level and the text; None if the end is not worth a line."""
+    for each in end.carries:
+        known = each.next_step(end)
+        if known is not None:
+            return known
     if end.failure is None:
-        what = "%s; its receiver asked to wait %.3g s, and no attempt is spent"
-        log.info(what, SUBJECT % about, end.delay, extra=traced)
-    elif end.move in {Move.RETRY, Move.GIVE_BACK}:
-        log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay, extra=traced)
-    elif end.triage is not None and end.triage.replay_status == "scheduled":
-        why = (end.target, end.failure.reason_code, end.triage.rule)
-        log.warning("%s; it is %s (%s), and %s replays it by itself", SUBJECT % about, *why, extra=traced)
-    else:
-        why = (end.target, end.failure.reason_code, end.failure.advice)
-        log.error("%s; it is %s (%s): %s", SUBJECT % about, *why, extra=traced)
+        return None
+    if end.move in {Move.RETRY, Move.GIVE_BACK}:
+        return logging.WARNING, f"it is tried again in {length(end.delay)}"
+    return logging.ERROR, f"it is {end.target} ({end.failure.reason_code}): {end.failure.advice}"

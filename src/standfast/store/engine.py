@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from standfast.clock import Clock
@@ -21,9 +22,9 @@ from standfast.store.caller_transaction import CallerTransaction
 from standfast.store.database import Database, Handle
 from standfast.store.hints import Hint
 from standfast.store.requests import NEVER, Reading, Reply, Request, deliver
-from standfast.store.scripts import RoundScripts, Write
+from standfast.store.scripts import Call, RoundScripts, Write
 from standfast.store.steps import Round, Script
-from standfast.store.waiting_requests import Deadlines, Leader, Line
+from standfast.store.waiting_requests import Deadlines, Leader, Line, StandingClaims
 
 log = logging.getLogger("standfast.store")
 
@@ -53,6 +54,7 @@ class Engine(Database[Handle]):
         self.anchor = scripts.anchor(audit_file)
         self._waiting = Line()
         self._deadlines = Deadlines(self._waiting)
+        self.standing_claims = StandingClaims()
         self._listeners: list[Callable[[Hint], None]] = []
         self._connection: Handle | None = None
         self._thread: threading.Thread | None = None
@@ -79,7 +81,6 @@ class Engine(Database[Handle]):
             self._thread.join()
         with self._round:  # a caller may be in its place
             self._waiting.close()
-        self.anchor.close()
         self._shut()
 
     def pause(self) -> bool:
@@ -119,8 +120,8 @@ class Engine(Database[Handle]):
     def caller_transaction(self, tx: object) -> CallerTransaction:
         """Write inside a transaction of the caller's, where that can be in the same database as the store."""
         raise ConfigurationError(
-            f"tx must be a connection of sqlite3, not {type(tx).__name__}: the store is a file of its own; nothing was "
-            "written"
+            f"tx must lead to a SQLite database (sqlite3, SQLAlchemy or Django), and this {type(tx).__name__} does "
+            "not, because the store is a separate file; nothing was written"
         )
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
@@ -192,10 +193,16 @@ class Engine(Database[Handle]):
             except self.TROUBLE + self.FAULTS as error:
                 log.debug("a round is left to the writer: %s", error)
                 return _put_back(pending, doubtful=isinstance(error, StoreUnusable) and not error.definite)
-        except BaseException:
+        except BaseException:  # raised again: a signal may break off the caller that leads
             self._leave_interrupted(pending)
             raise
-        self._finish(answers, round_)
+        try:
+            self._finish(answers, round_)
+        except BaseException:
+            deliver(answers)  # a signal may have come before any was told; none is told twice
+            raise
+        finally:
+            pending.clear()
         return []
 
     def _leave_interrupted(self, pending: list[Request[Any]]) -> None:
@@ -203,9 +210,8 @@ class Engine(Database[Handle]):
 
         The transaction may be open still, or committed.
         """
+        _put_back(pending, doubtful=True)
         self._drop_connection()
-        self._waiting.return_first(_put_back(pending, doubtful=True))
-        self._waiting.wake()
 
     def _finish(self, answers: list[Reply], round_: Round) -> None:
         """Tell callers and workers what is on disk now."""
@@ -231,12 +237,22 @@ class Engine(Database[Handle]):
             if refused:
                 requests.withdraw(refused)
             calls = requests.calls(pending, self._scripts.places)
-            results = self._drive(connection, self._scripts.run(round_, calls))
-        except BaseException:
+            feeds = partial(self._fed, pending) if self.standing_claims.waiting else None
+            results = self._drive(connection, self._scripts.run(round_, calls, feeds))
+        except BaseException:  # raised again: whatever ends a transaction early, nothing of it may stay
             self._roll_back(connection)
             raise
         self._commit(connection)
         return requests.replies(calls, results), round_
+
+    def _fed(self, pending: list[Request[Any]], round_: Round) -> list[Call]:
+        """Take the standing claims that a round brings work for; from here on they are requests like all others."""
+        if round_.claims_frozen or round_.starts_left is not None:
+            return []
+        due = {queue for queue, delay in round_.work.items() if delay <= 0}
+        before = len(pending)
+        self.standing_claims.take(due, pending)
+        return requests.calls(pending[before:], self._scripts.places)
 
     def _one_by_one(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
         _put_back(pending, doubtful=False)

@@ -104,7 +104,10 @@ ENDING = Table(
 )
 HISTORY = Table("history", ("n", "line"), ("entry",), timed=(("entry", "at"),))
 EFFECT = Table("effect", ("n", "name"), words("state receipt verdict token at late attempt done_in"), frozenset({"at"}))
-BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT)
+TRACEBACK = Table("traceback", ("n",), words("attempt text"))
+LOOK = Table("look", ("n", "line"), words("name verdict receipt at attempt"), frozenset({"at"}))
+PROGRESS = Table("job_progress", ("n",), words("token attempt fraction note at"), frozenset({"at"}))
+BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT, TRACEBACK, LOOK, PROGRESS)
 """The tables that make up a job."""
 
 KEYS = Table("idempotency", ("queue", "key"), words("id fingerprint until"), frozenset({"until"}))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.resources import files
 from itertools import accumulate
+from pathlib import Path
 
 import msgspec
 
@@ -37,7 +37,7 @@ class Migration(msgspec.Struct, frozen=True):
 def migrations(dialect: str) -> Sequence[Migration]:
     """Read the numbered files of `store/<dialect>/migrations`, oldest first; they come with the library, so once."""
     found = []
-    for file in (files(f"standfast.store.{dialect}") / "migrations").iterdir():
+    for file in (Path(__file__).parent / dialect / "migrations").iterdir():
         match = _NUMBERED.fullmatch(file.name)
         if match:
             sql = file.read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain
 from operator import attrgetter
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
 
 from standfast.concurrency.flows import MODE, Answer, at_once
 from standfast.concurrency.threads import with_timeout
@@ -20,6 +21,43 @@ T = TypeVar("T")
 NEVER = float("inf")
 
 _items = attrgetter("items")
+
+
+class ThreadAnswer(Generic[T]):
+    """Where a thread waits for its answer.
+
+    A signal in the main thread, which may answer others, can leave a `Future` locked for good; this has no lock.
+    """
+
+    __slots__ = ("_answered", "_answers")
+
+    def __init__(self) -> None:
+        self._answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+        self._answered = False
+
+    def done(self) -> bool:
+        """Tell whether it is answered."""
+        return self._answered
+
+    def set_result(self, result: T) -> None:
+        """Answer it."""
+        self._answers.put((result, None))
+        self._answered = True
+
+    def set_exception(self, error: BaseException) -> None:
+        """Answer it with an error."""
+        self._answers.put((None, error))
+        self._answered = True
+
+    def result(self, seconds: float | None) -> T:
+        """Wait for the answer; raise TimeoutError where none comes in time."""
+        try:
+            result, error = self._answers.get(timeout=seconds)
+        except Empty:
+            raise TimeoutError from None
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
 
 
 class Request(Answer[T]):
@@ -46,7 +84,7 @@ class Request(Answer[T]):
         "withdrawn",
     )
 
-    future: asyncio.Future[T] | Future[T]
+    future: asyncio.Future[T] | ThreadAnswer[T]
     """Where the answer goes, once this is handed in."""
 
     def __init__(
@@ -85,7 +123,7 @@ class Request(Answer[T]):
             self.future = self.loop.create_future()
             self._begun = True
             self._put(self)
-        if isinstance(self.future, Future):
+        if isinstance(self.future, ThreadAnswer):
             raise TypeError("this is answered in a thread, and cannot be awaited as well")
         return self.future
 
@@ -97,7 +135,7 @@ class Request(Answer[T]):
         """Hand this in, and wait for the answer in this thread, at most until its deadline."""
         if self._begun:
             raise TypeError("this was handed in before")
-        future: Future[T] = Future()
+        future: ThreadAnswer[T] = ThreadAnswer()
         self.future = future
         self._begun = True
         self._put(self)

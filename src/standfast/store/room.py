@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import LowDisk
+from standfast.printable import data_size
 from standfast.store.requests import Reply, Request
 
 ROOM_TO_ACCEPT = 64 << 20
@@ -93,12 +94,9 @@ def _texts(value: Any) -> int:
 def low_disk(free: int, needed: int, reserve: int, *, doubtful: bool) -> LowDisk:
     """Word the refusal."""
     written = "an earlier try may have been written" if doubtful else "nothing was written"
+    left = data_size(max(free, 0))  # a quota may be overdrawn
     return LowDisk(
-        f"the disk is low ({_mebibytes(free)} MiB free; this needs {_mebibytes(needed)}, and {_mebibytes(reserve)} are "
+        f"the disk is low ({left} free; this needs {data_size(needed)}, and {data_size(reserve)} are "
         f"kept to finish what was accepted); {written}: free some space, then call again",
         definite=not doubtful,
     )
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 1048576:.1f}" if size < 10 << 20 else str(size >> 20)

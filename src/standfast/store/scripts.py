@@ -93,6 +93,10 @@ class Call(NamedTuple):
     requests: Sequence[Any] = ()
 
 
+Feeds = Callable[[Round], list[Call]]
+"""Gives the standing claims that a round brings work for."""
+
+
 class Anchor(Protocol):
     """Where the links of the audit chain are noted outside of the store."""
 
@@ -118,8 +122,11 @@ class RoundScripts:
     """The wings that take part in every round."""
     order: tuple[Write[Any, Any], ...]
     """The turns of scripts in one transaction; what is not named comes first."""
-    run: Callable[[Round, Sequence[Call]], Script[list[list[Any]]]]
-    """Runs the scripts of a transaction, and what comes before and after all of them; gives the results of each."""
+    run: Callable[[Round, list[Call], Feeds | None], Script[list[list[Any]]]]
+    """Runs the scripts of a transaction, and what comes before and after all of them; gives the results of each.
+
+    Standing claims that it feeds are added to its calls.
+    """
     claim: Write[Any, Any]
     contents: Callable[[], Script[dict[str, int]]]
     """Counts everything there is, for a backup."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from typing import Any
 
 from standfast.clock import Clock
 from standfast.errors import StoreUnavailable
+from standfast.portable import at_fork
 from standfast.store.engine import Engine
 from standfast.store.places import Place
 from standfast.store.scripts import RoundScripts
@@ -87,4 +87,4 @@ def _after_fork_in_child() -> None:
     _lock = threading.Lock()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

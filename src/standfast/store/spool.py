@@ -6,7 +6,7 @@ them. Several processes may share one file: an entry that two of them bring is o
 
 from __future__ import annotations
 
-import os
+import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ import msgspec
 
 from standfast.errors import StandfastError, StoreUnavailable
 from standfast.job import NewJob
+from standfast.printable import data_size
 from standfast.store.spoolfile import SpoolFile
 from standfast.store.steps import text
 
@@ -183,11 +184,10 @@ class Spool:
 
     def _check_room(self) -> None:
         place = next(parent for parent in self.path.parents if parent.exists())
-        disk = os.statvfs(place)
-        free = disk.f_bavail * disk.f_frsize
+        free = shutil.disk_usage(place).free
         if free < ROOM_TO_SPOOL:
             raise StoreUnavailable(
-                f"the spool {self.path} takes no more: the disk is low ({free // 1048576} MiB free); free some space",
+                f"the spool {self.path} takes no more: the disk is low ({data_size(free)} free); free some space",
                 definite=True,
             )
 

@@ -112,7 +112,7 @@ class SpoolFile:
         if marked == SPOOL_ID:
             return True
         if marked or connection.execute("SELECT count(*) FROM sqlite_schema").get:
-            raise ConfigurationError(f"{self._path} is no spool of this version; give the spool a file of its own")
+            raise ConfigurationError(f"{self._path} is not a spool of this version; give the spool its own file")
         return False
 
     def _bind(self, connection: apsw.Connection) -> None:

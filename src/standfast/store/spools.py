@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from standfast.errors import ConfigurationError
+from standfast.portable import at_fork
 from standfast.store.spool import Spool
 
 _spools: WeakValueDictionary[Path, Spool] = WeakValueDictionary()
@@ -22,7 +22,7 @@ def spool_at(path: Path, target: str) -> Spool:
         if spool is None:
             spool = _spools[path] = Spool(path, target)
         elif spool.target != target:
-            raise ConfigurationError(f"{path} is the spool of {spool.target}; give {target} a spool of its own")
+            raise ConfigurationError(f"{path} is the spool of {spool.target}; give {target} its own spool")
         return spool
 
 
@@ -45,4 +45,4 @@ def _after_fork_in_child() -> None:
     _making = threading.Lock()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

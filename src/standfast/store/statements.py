@@ -4,6 +4,11 @@
     -- name: take_keys (postgres)          PostgreSQL's own
     -- name: lock_gates (postgres only)    SQLite does nothing here, and answers with no rows
 
+Several statements may share a part, which stands before the first name of its file, and is written once as well:
+
+    -- part: letter_filter                 `:part(letter_filter)` stands for this text, in any file
+    -- part: letter_label (postgres)       PostgreSQL's own; a part is there for both dialects, and holds no other part
+
 A statement ends where the next one begins. Lines that begin with `--` are comments, but for these, which stand
 right after the name and are said once for all dialects:
 
@@ -23,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -39,7 +44,7 @@ RANKS = (
     *("upkeep", "schedules"),
     *("gates", "queues", "keys", "jobs", "aliases"),
     *("approvals", "policy", "redrives", "consent", "workflows"),
-    *("messages", "journal", "workers", "followers", "alerts", "tokens"),
+    *("messages", "journal", "followers", "alerts", "workers", "tokens"),
     *("limits", "chain"),
 )
 """The order in which a transaction locks, so that none waits for one that waits for it; the tests check it."""
@@ -56,8 +61,13 @@ SAYINGS = {
 }
 WAYS: tuple[set[str], ...] = ({""}, {"", "postgres"}, {"", "sqlite"}, {"sqlite", "postgres"}, {"postgres only"})
 """For which dialects a statement may be written."""
+PART_WAYS = WAYS[:-1]
+"""For which dialects a part may be: a filter that SQLite left out would choose more rows there."""
 
 _OPENING = "\n-- name: "
+_PART_OPENING = "\n-- part: "
+_MISPLACED = re.compile(r"\n-- (?:name|(?:part|columns):)")
+_PART = re.compile(r":part\((\w+)\)")
 _NAME = re.compile(r"(\w+)(?: \((sqlite|postgres|postgres only)\))?")
 _SAID = re.compile(r"-- ([a-z]+): (.*)")
 _WRITES = re.compile(r"^(INSERT|UPDATE|DELETE)\b", re.MULTILINE)
@@ -114,6 +124,7 @@ class Collection(NamedTuple):
 
     statements: dict[str, StatementSource]
     columns: dict[str, Columns]
+    parts: dict[str, dict[str, str]]
 
     def in_dialect(self, dialect: str) -> dict[str, Statement]:
         """Give the statements as a dialect runs them."""
@@ -125,13 +136,32 @@ def load(dialect: str) -> dict[str, Statement]:
     return _collected().in_dialect(dialect)
 
 
+class OnDemand(dict[str, Statement]):
+    """The statements of a dialect, each from its first use on: no process uses all of them."""
+
+    def __init__(self, dialect: str) -> None:
+        super().__init__()
+        self._dialect = dialect
+
+    def __missing__(self, name: str) -> Statement:
+        """Load a statement."""
+        collected = _collected()
+        found = self[name] = collected.statements[name].in_dialect(self._dialect, collected.columns)
+        return found
+
+
+def on_demand(dialect: str) -> dict[str, Statement]:
+    """Give the statements of a dialect by name, to be asked for one by one; what lists them all asks `load`."""
+    return OnDemand(dialect)
+
+
 @cache
 def _collected() -> Collection:
     return collect(*_texts())
 
 
 def _texts() -> Iterator[str]:
-    package = files("standfast")
+    package = Path(__file__).parents[1]
     wings = sorted((package / "wings").iterdir(), key=lambda wing: wing.name)
     for folder in (package / "spine", *wings):
         file = folder / FILE
@@ -141,34 +171,65 @@ def _texts() -> Iterator[str]:
 
 def collect(*texts: str) -> Collection:
     """Take files of statements apart; refuse what would be loaded otherwise than its writer thought."""
-    found = Collection({}, {})
+    found = Collection({}, {}, {})
     for text in texts:
         before, *parts = f"\n{text}".split(_OPENING)
+        before, *shared = before.split(_PART_OPENING)
         before, *lists = before.split(columns.OPENING)
         if _bare(before.splitlines()):
             raise ValueError(f"this stands before the first `-- name:` of its file: {before.strip()}")
         for part in lists:
             columns.read(found.columns, part)
+        for part in shared:
+            _add_part(found.parts, part)
         for part in parts:
             _add(found.statements, part)
+    for name, written in found.parts.items():
+        _check_dialects(f"the part {name}", written, PART_WAYS)
     for name, each in found.statements.items():
-        _check(name, each)
+        _check_dialects(f"the statement {name}", each.texts, WAYS)
+        _include(name, each.texts, found.parts)
+        _check_options(name, each)
     return found
 
 
+def _add_part(found: dict[str, dict[str, str]], part: str) -> None:
+    name, dialect, lines = _opened("part", part)
+    texts = found.setdefault(name, {})
+    if dialect in texts:
+        raise ValueError(f"the part {name} is written twice")
+    text = texts[dialect] = _bare(lines)
+    if not text:
+        raise ValueError(f"the part {name} is empty")
+    if _PART.search(text):
+        raise ValueError(f"the part {name} has a part of its own: write that out")
+
+
+def _include(name: str, texts: dict[str, str], parts: dict[str, dict[str, str]]) -> None:
+    """Write the parts of a statement out; from then on each dialect has a text of its own."""
+    if not any(map(_PART.search, texts.values())):
+        return
+    if "" in texts:
+        shared = texts.pop("")
+        texts.update({dialect: shared for dialect in DIALECTS if dialect not in texts})
+    for dialect, text in texts.items():
+        texts[dialect] = _PART.sub(lambda found: _part(name, parts, found[1], dialect), text)  # noqa: B023 - used at once
+
+
+def _part(name: str, parts: dict[str, dict[str, str]], wanted: str, dialect: str) -> str:
+    if wanted not in parts:
+        raise ValueError(f"the statement {name} has a part that is not there: {wanted}")
+    texts = parts[wanted]
+    return texts[dialect] if dialect in texts else texts[""]
+
+
 def _add(found: dict[str, StatementSource], part: str) -> None:
-    if "\n-- name" in part or columns.OPENING in part:
-        raise ValueError(f"unknown header: {part.strip()}")
-    lines = part.strip().splitlines()
-    header = _NAME.fullmatch(lines[0])
-    if header is None:
-        raise ValueError(f"unknown header `-- name: {lines[0]}`")
-    name, dialect = header[1], header[2] or ""
+    name, dialect, lines = _opened("name", part)
     texts, says = found.setdefault(name, StatementSource({}, {}))
     if dialect in texts:
         raise ValueError(f"the statement {name} is written twice")
-    texts[dialect] = _bare(lines[1:])
-    for line in lines[1:]:
+    texts[dialect] = _bare(lines)
+    for line in lines:
         match = _SAID.fullmatch(line)
         if match is None:
             break
@@ -177,12 +238,26 @@ def _add(found: dict[str, StatementSource], part: str) -> None:
         says[match[1]] = match[2]
 
 
-def _check(name: str, each: StatementSource) -> None:
-    texts, says = each
-    if texts.keys() not in WAYS:
-        raise ValueError(f"the statement {name} is not written for each dialect once: {sorted(texts)}")
+def _opened(kind: str, part: str) -> tuple[str, str, list[str]]:
+    """Take a header apart: the name, the dialect it is written for, and the lines below it."""
+    if _MISPLACED.search(part):
+        raise ValueError(f"unknown header: {part.strip()}")
+    lines = part.strip().splitlines()
+    header = _NAME.fullmatch(lines[0])
+    if header is None:
+        raise ValueError(f"unknown header `-- {kind}: {lines[0]}`")
+    return header[1], header[2] or "", lines[1:]
+
+
+def _check_dialects(what: str, texts: dict[str, str], ways: tuple[set[str], ...]) -> None:
+    if texts.keys() not in ways:
+        raise ValueError(f"{what} is not written for each dialect once: {sorted(texts)}")
     if "postgres only" in texts:
         texts["postgres"] = texts.pop("postgres only")
+
+
+def _check_options(name: str, each: StatementSource) -> None:
+    texts, says = each
     wrong = [f"-- {key}: {value}" for key, value in says.items() if value not in SAYINGS.get(key, ())]
     if wrong:
         raise ValueError(f"the statement {name} has an unknown option: {wrong}")

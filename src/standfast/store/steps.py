@@ -24,7 +24,7 @@ Script = Generator[Step, Rows, T]
 
 
 class RoundState(ABC):
-    """What a wing keeps while a transaction runs: made when it is first asked for, with `Round.of`."""
+    """What a wing keeps while a transaction runs: made when it is first asked for, with `Round.state`."""
 
     @abstractmethod
     def absorb(self, other: Self) -> None:

@@ -18,6 +18,7 @@ from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import spool_path
 from standfast.store.steps import Script
 from standfast.store.store_location import StoreLocation
+from standfast.store.waiting_requests import StandingClaim
 
 T = TypeVar("T")
 
@@ -106,7 +107,14 @@ class Store:
 
     def claim(self, request: Any) -> Request[Any]:
         """Claim what a worker can start now."""
-        return self.write(self._scripts.claim, request)
+        return Request(self._scripts.claim, [request], self._engine.put, seconds=PATIENCE, single=True)
+
+    def stand(self, request: Any) -> StandingClaim:
+        """Claim what a worker can start as soon as there is some, in the transaction that brings it."""
+        claims = self._engine.standing_claims
+        standing = StandingClaim(self._scripts.claim, [request], claims.put, single=True)
+        standing.claims = claims
+        return standing
 
     def caller_transaction(self, tx: object) -> CallerTransaction:
         """Write inside a transaction of the caller's: durable when they commit it."""

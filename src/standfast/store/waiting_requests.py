@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any
@@ -25,9 +26,13 @@ MOST_LED = 8
 """Items of a led round: beyond that the hand-offs are shared by many, and the loop has better things to do."""
 SLOWEST_LED = 0.001
 """Seconds that recent commits may have taken: a loop is not kept longer than that, as far as can be known."""
+SLOWEST_AFTER_PAUSE = 0.0025
+"""The same where nothing was led for `PAUSE`. A disk and a processor that rested take longer, and a loop that had
+nothing to write can spare a commit now and then; a stream of such commits would take all its time."""
+PAUSE = 0.01
 UNKNOWN_PACE = 0.0005
 
-_size, _may_be_led = attrgetter("size"), attrgetter("script.leads")
+_size, _may_be_led, _queue = attrgetter("size"), attrgetter("script.leads"), attrgetter("queue")
 
 Serve = Callable[[list[Request[Any]]], list[Request[Any]]]
 """Runs a round that never waits; gives back the requests that it could not serve."""
@@ -46,6 +51,8 @@ class Line:
         self._serving: list[Request[Any]] = []
         self._led: list[Request[Any]] = []
         self._wake: SimpleQueue[None] = SimpleQueue()
+        self.wake_at_once = self._wake.put
+        """Wakes the writer in one step, which no signal divides; its argument is None."""
         self._closed = False
 
     def put(self, request: Request[Any], *, for_writer: bool = True) -> None:
@@ -101,6 +108,15 @@ class Line:
             self.waiting.popleft()
         return waiting
 
+    def return_led(self) -> None:
+        """Have the requests of a led round that a signal broke off wait again, before all others.
+
+        Those that were answered have left the round already, and a standing claim that no round took waits elsewhere.
+        """
+        left = [each for each in self._led if not (each in self.waiting or is_standing(each))]
+        self._led = []
+        self.return_first(left)
+
     def close(self) -> None:
         """Refuse what came while the writer was ending, and what comes later: its caller would wait for good."""
         self._closed = True
@@ -113,6 +129,53 @@ class Line:
         return [request for request in known if request.loop is loop and not request.future.done()]
 
 
+class StandingClaims:
+    """Claims of idle workers that wait for a round which brings them work, and then share its transaction.
+
+    Whoever takes a claim out of here, the round or the worker that withdraws it, has it alone.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[Request[Any], None] = {}
+
+    def put(self, request: Request[Any]) -> None:
+        """Have a claim wait for work in one of its queues."""
+        self.waiting[request] = None
+
+    def withdraw(self, request: Request[Any]) -> bool:
+        """Take a claim back; false if a round has taken it and will answer it."""
+        return self.waiting.pop(request, request) is None
+
+    def take(self, queues: AbstractSet[str], pending: list[Request[Any]]) -> None:
+        """Move the claims that wait for work in any of these queues to those of a round.
+
+        A worker whose loop has stopped would start nothing, and its claim would keep jobs from all others. A loop that
+        is closed never runs again, and its claims are dropped.
+        """
+        for request in [*self.waiting]:
+            loop = request.loop
+            if loop is None or loop.is_closed():
+                self.withdraw(request)
+            elif loop.is_running() and not queues.isdisjoint(map(_queue, request.items[0].demands)):
+                pending.append(request)  # before it is taken: if a signal breaks this off, it must be found
+                if not self.withdraw(request):
+                    pending.pop()
+
+
+class StandingClaim(Request[Any]):
+    """A claim that is served once a round brings it work."""
+
+    __slots__ = ("claims",)
+
+    claims: StandingClaims
+    """Where it waits, and can be withdrawn."""
+
+
+def is_standing(request: Request[Any]) -> bool:
+    """Tell whether a claim still waits for work, and no round has taken it."""
+    return isinstance(request, StandingClaim) and request in request.claims.waiting
+
+
 class Leader:
     """Decides who runs the next round: a caller, or the writer. Its holder holds `round_`."""
 
@@ -121,12 +184,17 @@ class Leader:
         self._round = round_
         self._serve = serve
         self._pace = UNKNOWN_PACE
+        self._last_led = 0.0
         self._planned_by: asyncio.AbstractEventLoop | None = None
         self._planned_items = 0
 
     def offer(self, request: Request[Any]) -> bool:
         """Plan to lead a round for this request, if that is quicker; else it is the writer's."""
-        if request.size > MOST_LED or self._pace >= SLOWEST_LED:
+        if request.size > MOST_LED:
+            return False
+        if self._pace >= SLOWEST_LED and (
+            self._pace >= SLOWEST_AFTER_PAUSE or time.monotonic() - self._last_led < PAUSE
+        ):
             return False
         line, loop = self._line, request.loop
         if loop is not None and loop is self._planned_by:  # others of the same turn share its round
@@ -147,24 +215,41 @@ class Leader:
         return True
 
     def _lead(self) -> None:
-        """Run the round that was planned, unless the writer is at it already or more has come than is led."""
+        """Run the round that was planned, unless the writer is at it already or more has come than is led.
+
+        A caller's thread may be the main one, where a signal can break off anything. `map` takes the lock and notes
+        that in one step, which no signal divides.
+        """
         self._planned_by = None
         line = self._line
-        if not self._round.acquire(blocking=False):
-            line.wake()
-            return
+        ours: list[bool] = []
+        try:
+            ours += map(self._round.acquire, (False,))
+            if ours[0]:
+                self._lead_round(line)
+        finally:
+            try:  # before the lock is released, for which the writer waits then: a signal may come between the two
+                if line.waiting or not (ours and ours[0]):
+                    line.sleeping = False
+                    line.wake_at_once(None)
+            finally:
+                if ours and ours[0]:
+                    self._round.release()
+
+    def _lead_round(self, line: Line) -> None:
         try:
             pending = line.lead(MOST_LED)
             if pending:
                 began = time.monotonic()
                 unserved = self._serve(pending)
-                self._pace = (self._pace + time.monotonic() - began) / 2
+                self._last_led = time.monotonic()
+                self._pace = (self._pace + self._last_led - began) / 2
                 if unserved:
                     line.return_first(unserved)
-        finally:
-            self._round.release()
-        if line.waiting:
-            line.wake()
+                pending.clear()  # it is answered, or waits again
+        except BaseException:
+            line.return_led()
+            raise
 
     def took(self, requests: Sequence[Request[Any]], seconds: float) -> None:
         """Take note of how long a round of the writer took that could have been led: commits may be quick again."""

@@ -133,6 +133,7 @@ class Life:
             job.state,
             settled=job.settled,
             expects=[(name, str(key)) for name, key in self._scenario.expects(job)],
+            expected=self._scenario.ends(job),
             noted=sum(line.possible_duplicate for line in job.history),
             failure=_why(job),
         )

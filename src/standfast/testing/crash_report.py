@@ -45,7 +45,7 @@ class StepFinding(msgspec.Struct, frozen=True):
 
 
 class CrashReport(msgspec.Struct, frozen=True):
-    """What `crash_everywhere` found. `assert report.clean, report` shows the table when something is wrong."""
+    """What `crash_everywhere` found. `report.check()` raises with the table when something is wrong."""
 
     scenario: str
     store: str
@@ -74,9 +74,19 @@ class CrashReport(msgspec.Struct, frozen=True):
         return self._all(lambda verdict: verdict.unsettled)
 
     @property
+    def unexpected(self) -> tuple[StepFinding, ...]:
+        """Jobs that ended in another state than the scenario asks for."""
+        return self._all(lambda verdict: verdict.unexpected)
+
+    @property
     def clean(self) -> bool:
-        """Whether nothing was lost, nothing doubled without a record, and everything settled."""
-        return not (self.lost or self.doubled or self.unsettled)
+        """Whether nothing was lost, nothing doubled without a record, and everything ended, and as expected."""
+        return not (self.lost or self.doubled or self.unsettled or self.unexpected)
+
+    def check(self) -> None:
+        """Raise AssertionError with the table if something is wrong."""
+        if not self.clean:
+            raise AssertionError(str(self))
 
     def _all(self, part: Callable[[Verdict], tuple[Finding, ...]]) -> tuple[StepFinding, ...]:
         return tuple(StepFinding(run.step or CALM, finding) for run in self.runs for finding in part(run.verdict))
@@ -97,6 +107,7 @@ class CrashReport(msgspec.Struct, frozen=True):
         yield (
             f"lost {len(self.lost)}, doubled without a record {len(self.doubled)}, "
             f"doubled on record {len(self.recorded)}, unsettled {len(self.unsettled)}"
+            + (f", ended otherwise than expected {len(self.unexpected)}" if self.unexpected else "")
         )
         ends = sum((Counter(run.states) for run in self.runs), Counter[str]())
         yield "jobs ended: " + ", ".join(f"{state} {count}" for state, count in sorted(ends.items()))
@@ -116,7 +127,7 @@ class CrashReport(msgspec.Struct, frozen=True):
         if run.verdict.unsettled and run.log:
             yield f"its last words: {run.log.splitlines()[-1]}"
         if run.step is None:
-            yield "it goes wrong without any kill: mend that first"
+            yield "it fails without any kill: fix that first"
         else:
             yield f'this one again: crash_everywhere({self.scenario.rpartition(":")[2]}, only="{run.step}")'
 

@@ -109,7 +109,7 @@ class CrashKit:
             if run.step is not None and not run.reached and run.step not in known:
                 near = get_close_matches(run.step, known, n=MOST_NEAR) or known[:MOST_NEAR]
                 raise ConfigurationError(
-                    f"only={run.step!r} is no step of {self._scenario}, so nothing was killed; near are "
+                    f"only={run.step!r} is not a step of {self._scenario}, so nothing was killed; the nearest are "
                     f"{', '.join(map(repr, near))}, and report.steps lists all {len(known)}"
                 )
 
@@ -132,7 +132,8 @@ class CrashKit:
             raise ConfigurationError(f"{self._scenario} does not run, even without a kill; it says:\n{calm.log}")
         if not calm.states:
             raise ConfigurationError(f"{self._scenario} enqueues nothing, so there is nothing to judge")
-        if not place.effects.exists() and not calm.verdict.wrong:
+        nothing_due = all(fate.owes_nothing for fate in _fates(place))
+        if not place.effects.exists() and not calm.verdict.wrong and not nothing_due:
             raise ConfigurationError(self._without_effect(calm))
         return calm, read_steps(place.steps(0))
 
@@ -174,7 +175,7 @@ class CrashKit:
             return False
 
     def _judge(self, place: Place, fatal: str | None, trouble: str | None) -> Run:
-        fates = msgspec.json.decode(place.jobs.read_bytes(), type=list[Fate]) if place.jobs.exists() else []
+        fates = _fates(place)
         verdict = judge(fates, happened(place.effects))
         if trouble is not None:
             verdict = Verdict(unsettled=(Finding("the scenario", trouble),))
@@ -188,6 +189,10 @@ class CrashKit:
             failures=Counter(fate.failure for fate in fates if fate.failure),
             log=_tail(place.log),
         )
+
+
+def _fates(place: Place) -> list[Fate]:
+    return msgspec.json.decode(place.jobs.read_bytes(), type=list[Fate]) if place.jobs.exists() else []
 
 
 def _kill(doomed: Future[Child]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from standfast.application import Standfast
 from standfast.testing.frozen_clock import FrozenClock
+from standfast.testing.memory_transactions import TransactionsInMemory
 from standfast.views import JobView
 
 LOOKED_AT = 1000
@@ -24,7 +25,9 @@ class InMemory(Standfast):
 
 def memory(clock: FrozenClock | None = None) -> InMemory:
     """Give a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
-    return InMemory(":memory:", clock=clock or FrozenClock())
+    sf = InMemory(":memory:", clock=clock or FrozenClock())
+    sf._transactions = TransactionsInMemory(sf)  # noqa: SLF001
+    return sf
 
 
 @asynccontextmanager
@@ -51,26 +54,40 @@ def move(sf: Standfast, home: Standfast) -> None:
     """
     home._declared.take_over(sf._declared)  # noqa: SLF001 - the kit's business, here and below
     home._registry.take_over(sf._registry)  # noqa: SLF001
+    home._life.take_over(sf._life)  # noqa: SLF001
+    home._middleware += sf._middleware  # noqa: SLF001
+    home._declared_schedules.take_over(sf._declared_schedules)  # noqa: SLF001
     home.policy.take_over(sf.policy)
     vars(sf).update(vars(home))
 
 
 async def drain(sf: Standfast) -> Counter[str]:
-    """Run everything that is due, ticks of schedules and repeats included; give how often each queue ran.
+    """Run everything that is due, ticks of schedules, repeats and redrives included; give how often each queue ran.
 
-    Time does not pass by itself: a repeat with a backoff stays queued until the clock is advanced.
+    Each queue runs one job after the other, by priority; jobs that take longer than a moment run side by side. Time
+    does not pass by itself: a repeat with a backoff stays queued until the clock is advanced, and so does what the rate
+    of a redrive holds back.
     """
-    return await sf.worker().run_due()
+    await _bring_committed(sf)
+    return await sf.worker().run_due(at_once=1)
 
 
-async def assert_enqueued(sf: Standfast, queue: str, **match: Any) -> JobView:
+async def assert_enqueued(sf: Standfast, queue: str, **match: object) -> JobView:
     """Give the newest job of a queue whose attributes (or payload keys) match; fail naming what is there instead."""
+    await _bring_committed(sf)
     found = await sf.jobs(queue=queue, limit=LOOKED_AT)
     for job in found:
         if all(_value(job, name) == wanted for name, wanted in match.items()):
             return job
     seen = [job.payload for job in found[:10]]
     raise AssertionError(f"no job of {queue!r} matches {match}; the newest payloads are {seen}")
+
+
+async def _bring_committed(sf: Standfast) -> None:
+    """Bring here what callers committed with `tx=`."""
+    transactions = sf._transactions  # noqa: SLF001
+    if isinstance(transactions, TransactionsInMemory):
+        await transactions.bring()
 
 
 def _value(job: JobView, name: str) -> Any:

@@ -121,7 +121,7 @@ class Nursery:
     def _read_line(self) -> Any:
         line = self._process.stdout.readline() if self._process.stdout is not None else ""
         if not line:
-            raise ConfigurationError("the process that starts children has ended; its own words stand above")
+            raise ConfigurationError("the process that starts children has ended; its output is above")
         return json.loads(line)
 
 

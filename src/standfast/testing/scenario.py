@@ -16,7 +16,10 @@ class Scenario:
     """A class at the top of a module: child processes import it by name, and make it without arguments."""
 
     effects: tuple[str, ...] = ()
-    """The names of the effects that each completed job must have had."""
+    """The names of the effects that each job must have had once it ended as expected."""
+    expected: str | None = None
+    """The state in which each job must end, such as "dead" for jobs that are meant to die. None asks for no state: a
+    job is completed and must have had its effects, or it is a letter, which is visible and owes nothing."""
 
     def build(self, world: World) -> Standfast:
         """Give the queue with its rules and handlers: a new one, or your application's own.
@@ -29,8 +32,13 @@ class Scenario:
         """Enqueue the jobs. A crash on the way has this called again, so give each an idempotency key."""
         raise NotImplementedError
 
+    def ends(self, job: JobView) -> str | None:
+        """Give the state in which a job must end, where not all of them end alike; None asks for none."""
+        del job
+        return self.expected
+
     def expects(self, job: JobView) -> Iterable[Effect]:
-        """Give the name and key of each effect that a job must have once it is completed."""
+        """Give the name and key of each effect that a job must have once it ended as expected."""
         return [(name, job.idempotency_key or job.id) for name in self.effects]
 
 
@@ -43,9 +51,11 @@ def name_of(scenario: type[Scenario]) -> str:
         raise ConfigurationError(
             f"child processes cannot import {name}: move the class to the top of a module that can be imported"
         )
-    if not scenario.effects and scenario.expects is Scenario.expects:
+    checks_ends = scenario.expected is not None or scenario.ends is not Scenario.ends
+    if not checks_ends and not scenario.effects and scenario.expects is Scenario.expects:
         raise ConfigurationError(
-            f'{name} names no effects, so none could be missed: say effects = ("ticket",), or write expects(job)'
+            f'{name} names no effects, so none could be missed: say effects = ("ticket",), write expects(job), '
+            'or say expected = "dead" if its jobs are meant to die'
         )
     return name
 

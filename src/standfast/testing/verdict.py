@@ -23,8 +23,20 @@ class Fate(msgspec.Struct, frozen=True):
     expects: list[Effect] = []
     noted: int = 0
     """How often its history says that a repeat may double its effects."""
+    expected: str | None = None
+    """The state in which it must end, if the scenario says."""
     failure: str = ""
     """Why it stopped, if it did not complete."""
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it ended as it should, so that its effects must be there."""
+        return self.state == (self.expected or State.COMPLETED)
+
+    @property
+    def owes_nothing(self) -> bool:
+        """Whether the scenario says how it must end, and asks for no effect."""
+        return self.expected is not None and not self.expects
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -47,24 +59,29 @@ class Verdict(msgspec.Struct, frozen=True):
     recorded: tuple[Finding, ...] = ()
     """Happened again, and the job's history had said that it may."""
     unsettled: tuple[Finding, ...] = ()
+    unexpected: tuple[Finding, ...] = ()
+    """Ended in another state than the scenario asks for."""
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
         """Everything but what is on record."""
-        return (*self.lost, *self.doubled, *self.unsettled)
+        return (*self.lost, *self.doubled, *self.unsettled, *self.unexpected)
 
 
 def judge(fates: Sequence[Fate], effects: Mapping[Effect, int]) -> Verdict:
-    """Lay the jobs beside the effects. A dead or cancelled job owes nothing: it is visible, and its history tells."""
+    """Lay the jobs beside the effects. A dead or cancelled job owes nothing: it is visible, and its history tells.
+
+    One that is meant to end so owes its effects.
+    """
     expected = Counter(effect for fate in fates for effect in fate.expects)
-    owed = Counter(effect for fate in fates if fate.state == State.COMPLETED for effect in fate.expects)
+    owed = Counter(effect for fate in fates if fate.ended_well for effect in fate.expects)
     noted: Counter[Effect] = Counter()
     for fate in fates:
         noted.update(dict.fromkeys(fate.expects, fate.noted))
     allowed = {effect: max(1, expected[effect]) for effect in effects}
     announced = {effect: allowed[effect] + noted[effect] for effect in effects}
     return Verdict(
-        lost=(*_vanished(fates), *_missed(owed, effects)),
+        lost=(*_vanished(fates), *_missed(fates, owed, effects)),
         doubled=tuple(
             Finding(" ".join(effect), f"happened {times} times, and its job's history accounts for {announced[effect]}")
             for effect, times in effects.items()
@@ -76,7 +93,18 @@ def judge(fates: Sequence[Fate], effects: Mapping[Effect, int]) -> Verdict:
             if announced[effect] >= times > allowed[effect]
         ),
         unsettled=tuple(Finding(f"job {fate.id}", f"is still {fate.state}") for fate in fates if not fate.settled),
+        unexpected=tuple(map(_otherwise, filter(_ends_otherwise, fates))),
     )
+
+
+def _ends_otherwise(fate: Fate) -> bool:
+    known = fate.settled and fate.state != VANISHED
+    return known and fate.expected is not None and fate.state != fate.expected
+
+
+def _otherwise(fate: Fate) -> Finding:
+    why = f" ({fate.failure})" if fate.failure else ""
+    return Finding(f"job {fate.id}", f"is {fate.state}{why}, and is expected to be {fate.expected}")
 
 
 def _vanished(fates: Sequence[Fate]) -> list[Finding]:
@@ -84,7 +112,8 @@ def _vanished(fates: Sequence[Fate]) -> list[Finding]:
     return [Finding(f"job {fate.id}", gone) for fate in fates if fate.state == VANISHED]
 
 
-def _missed(owed: Mapping[Effect, int], effects: Mapping[Effect, int]) -> Iterator[Finding]:
+def _missed(fates: Sequence[Fate], owed: Mapping[Effect, int], effects: Mapping[Effect, int]) -> Iterator[Finding]:
+    states = {effect: fate.state for fate in fates if fate.ended_well for effect in fate.expects}
     for effect, times in owed.items():
         if effects.get(effect, 0) < times:
-            yield Finding(" ".join(effect), "is missing, and its job is completed")
+            yield Finding(" ".join(effect), f"is missing, and its job is {states[effect]}")

@@ -23,8 +23,8 @@ from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import Call, Called
+from standfast.wings.calls.words import CALLER
 from standfast.wings.effects.verbs import Verifier
-from standfast.wings.health.scripts import CALLER
 from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.verbs import Policies
@@ -33,9 +33,11 @@ from standfast.wings.queues.declarations import Declarations
 from standfast.worker import lifeline, upkeep
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
+from standfast.worker.middleware import Middleware
 from standfast.worker.reconcile import Comparison
 from standfast.worker.upkeep import Beat, WorkerCard
-from standfast.worker.worker import GRACE, TOO_LATE, comparable
+from standfast.worker.worker import GRACE, TOO_LATE
+from standfast.worker.worker_statement import comparable
 
 NO_QUEUES = "[]"
 """A caller serves no queue: it runs what it is called for, and nothing else."""
@@ -58,6 +60,7 @@ class Caller:
         policy: Policies,
         declared: Declarations,
         tracing: Tracing | None = None,
+        middleware: Middleware | None = None,
     ) -> None:
         self.id = f"{CALLER}{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._store = store
@@ -76,6 +79,7 @@ class Caller:
             looks_back=True,
             doubted=readiness.doubt,
             tracing=tracing,
+            middleware=middleware,
         )
         self._comparison = Comparison(self._executor)
         beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in declared.rules.values())])
@@ -191,12 +195,20 @@ class Caller:
             self._heartbeat.hurry()  # it ends when it sees that the loop is closed
 
     async def leave(self, grace: float) -> None:
-        """Let what runs end or give it back, and be known no more."""
+        """Let what runs end or give it back, and be known no more. Cancelling it grants what runs no more time."""
         if self._begun is None:
             return
         self._store.unlisten(self._hinted)
-        if self._loop is asyncio.get_running_loop():
-            await self._executor.finish(grace)
+        try:
+            if self._loop is asyncio.get_running_loop():
+                await self._executor.finish(grace)
+        except asyncio.CancelledError:
+            await self._executor.finish(0.0)
+            raise
+        finally:
+            await self._retire()
+
+    async def _retire(self) -> None:
         await run_in_thread(self._heartbeat.stop)
         with suppress(StoreUnavailable):  # it is off the list as soon as it is silent for a while
             await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))

@@ -9,15 +9,18 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from operator import attrgetter
 
-from standfast.concurrency.loops import Guard
+from standfast.concurrency.loops import ClaimTask, Guard, wait_out
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.rules import QueueRules
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.store.store import Store
+from standfast.store.waiting_requests import StandingClaim
 from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.known_policy import KnownPolicy
+from standfast.worker.planned_looks import PlannedLooks
+from standfast.worker.total_slots import TotalSlots
 
 log = logging.getLogger("standfast.worker")
 
@@ -26,6 +29,8 @@ MOST_PER_CLAIM = 512
 WORTH_A_CLAIM = 128
 """Slots below this are filled at once: a transaction for fewer jobs costs nearly as much."""
 PAUSE_AFTER_REFUSAL = 0.5
+A_MOMENT = 0.05
+"""Seconds that a job of `claim_until_empty` may take before the next of its queue is started beside it."""
 
 _queue_of, _gate_of = attrgetter("queue"), attrgetter("gate")
 
@@ -44,7 +49,9 @@ class Claimer:
         elsewhere: tuple[str, ...],
         unserved: Collection[str] = (),
         slots: int,
+        total: int | None = None,
         start: Start,
+        give_back: Start,
         doors: QueueGates,
         readiness: Readiness,
         policy: KnownPolicy | None = None,
@@ -57,24 +64,28 @@ class Claimer:
         self._elsewhere = elsewhere
         """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
         self._slots = slots
+        self._total = None if total is None else TotalSlots(total)
         self._start = start
+        self._give_back = give_back
+        """What gives claimed jobs back to their queues without running them."""
         self._doors = doors
         self._readiness = readiness
         self._gates = doors.gates
         self._requirements = readiness.registry.with_requirements
+        self._modes = readiness.registry.strict_modes
         self._largest_claim = min(max(WORTH_A_CLAIM, slots // 2), MOST_PER_CLAIM)
         """Half the slots at most, where they are many: while one half runs, the other half is claimed."""
         self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
-        self._claiming: asyncio.Task[None] | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._claiming = ClaimTask(self.kick)
+        self._standing: StandingClaim | None = None
+        """The claim that waits for a round which brings work, while this worker has nothing else to claim."""
+        self._looks = PlannedLooks(self.note_hint)
         self._stopped = False
         self._suspects = suspects
         """Who is told of queues that have suspects: claims pass them over."""
         self._suspects_only = False
-        self.answers = 0
-        """How many claims were answered, or given up."""
         self._guard = Guard("claimer")
 
     @property
@@ -85,6 +96,8 @@ class Claimer:
     def note_freed(self, queues: Counter[str]) -> None:
         """Take note of free slots."""
         self._free += queues
+        if self._total is not None:
+            self._total.free += queues.total()
         self.kick()
 
     def note_hint(self, hint: dict[str, float]) -> None:
@@ -124,7 +137,7 @@ class Claimer:
 
     def kick(self) -> None:
         """Claim, if a slot is free in a queue that may have work and no claim is under way."""
-        if self._claiming is not None or self._stopped or self._suspects_only:
+        if self._claiming.running is not None or self._claiming.pausing or self._stopped or self._suspects_only:
             return
         demands: list[QueueDemand] = []
         for queue in self._hungry:
@@ -132,19 +145,61 @@ class Claimer:
             if free > 0:
                 slots = min(self._largest_claim, free)
                 if queue not in self._gates and queue not in self._requirements:
-                    demands.append(QueueDemand(queue, self._lanes[queue], slots))
+                    demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
                 elif self._may_claim(queue):
                     demands.append(self._demand(queue, slots))
-        if demands:
+        if self._total is not None:
+            demands = self._total.share(demands)
+        if not demands:
+            self._stand()
+        elif self._standing is None or self._standing.claims.withdraw(self._standing):
+            # Where it cannot be withdrawn, a round serves it, and its answer kicks again.
+            self._standing = None
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
             self._hungry.difference_update(map(_queue_of, demands))
+            self._begin(ClaimRequest(self._worker, tuple(demands), self._policy.mark))
+
+    def _stand(self) -> None:
+        """Have what comes next claimed by the transaction that brings it: that saves an idle worker a round.
+
+        A queue whose gate or probes must be asked first is looked at when it is heard of.
+        """
+        if self._standing is not None or self._hungry:
+            return
+        demands = []
+        for queue, free in self._free.items():
+            if free > 0 and queue not in self._gates and queue not in self._requirements:
+                slots = min(self._largest_claim, free)
+                demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
+        if self._total is not None:  # a queue that is left out is looked at when it is heard of
+            demands = self._total.share(demands)
+        if demands:
             request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
-            self._claiming = asyncio.get_running_loop().create_task(self._claim(request))
+            self._standing = self._store.stand(request)
+            self._standing.start().add_done_callback(partial(self._fed, request))
+
+    def _fed(self, request: ClaimRequest, answer: asyncio.Future[ClaimResult]) -> None:
+        """Start what a standing claim brought."""
+        self._standing = None
+        self._claiming.answers += 1
+        hungry = {*map(_queue_of, request.demands)}
+        try:
+            if not answer.cancelled() and answer.exception() is None:
+                hungry = self._take(request, answer.result())
+        finally:
+            self._hungry |= hungry
+            self.kick()
+
+    async def _stop_standing(self) -> None:
+        """Take the standing claim back, or wait for its answer: what it brings must not be forgotten."""
+        if self._standing is not None and not self._standing.claims.withdraw(self._standing):
+            await asyncio.wait([self._standing.start()])
+        self._standing = None
 
     def _demand(self, queue: str, slots: int, *, alone: bool = False) -> QueueDemand:
         answer = self._doors.answer(queue) if queue in self._gates else None
         ready = self._readiness.words(queue) if queue in self._requirements else None
-        return QueueDemand(queue, self._lanes[queue], slots, answer, ready, alone)
+        return QueueDemand(queue, self._lanes[queue], slots, answer, ready, alone, self._modes.get(queue))
 
     def _request(self, demands: Iterable[QueueDemand]) -> ClaimRequest:
         return ClaimRequest(self._worker, tuple(demands), self._policy.mark)
@@ -154,8 +209,8 @@ class Claimer:
     async def claim_suspects_only(self) -> None:
         """Claim nothing but suspects from now on; a claim under way is waited for."""
         self._suspects_only = True
-        if self._claiming is not None:
-            await asyncio.wait([self._claiming])
+        await self._stop_standing()
+        await self._claiming.wait()
 
     def claim_all(self) -> None:
         """Claim as before."""
@@ -173,8 +228,7 @@ class Claimer:
             return False
         request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
         started: list[str] = []
-        self._claiming = asyncio.get_running_loop().create_task(self._claim(request, started))
-        await asyncio.wait([self._claiming])
+        await asyncio.wait([self._begin(request, started)])
         return bool(started)
 
     async def _all_asked(self, queues: Iterable[str]) -> None:
@@ -200,43 +254,56 @@ class Claimer:
         self._doors.ask(queue, lambda seconds: self.note_hint({queue: seconds}))
         return False
 
-    async def claim_until_empty(self, idle: Callable[[], Awaitable[None]]) -> Counter[str]:
-        """Claim and wait for what was claimed to end, until a claim brings nothing; give how often each queue ran."""
+    async def claim_until_empty(
+        self, idle: Callable[[float | None], Awaitable[bool]], at_once: int | None = None
+    ) -> Counter[str]:
+        """Claim and wait for what was claimed to end, until a claim brings nothing; give how often each queue ran.
+
+        Of each queue so many are claimed `at_once`: one, for jobs to run by priority. `idle` waits until nothing runs:
+        a job that takes longer than a moment may wait for another, and that one is started beside it.
+        """
         self._stopped = True  # nothing else claims beside this
         ran: Counter[str] = Counter()
+        all_ended = True
         while True:
             await self._all_asked(self._lanes)
-            request = self._request(self._demand(name, self._slots) for name in self._lanes)
-            result = await self._store.claim(request)
+            request = self._request(self._demand(name, at_once or self._slots) for name in self._lanes)
+            result = await self._claimed(request)
             self._policy.learn(result.policy)
             if result.suspects and not result.claims:
-                request = ClaimRequest(
-                    self._worker,
-                    tuple(self._demand(name, 1, alone=True) for name in result.suspects),
-                    self._policy.mark,
-                )
-                result = await self._store.claim(request)
+                request = self._request(self._demand(name, 1, alone=True) for name in result.suspects)
+                result = await self._claimed(request)
             to_ask = self._queues_to_ask(request, result)
-            if not result.claims and not to_ask and result.next_due != 0:
+            empty = not result.claims and not to_ask and result.next_due != 0
+            if empty and all_ended:
                 return ran
             self._start(result.claims, result.rules)
             ran.update(claim.queue for claim in result.claims)
-            await idle()
+            all_ended = await idle(None if empty else A_MOMENT)
 
-    async def _claim(self, request: ClaimRequest, started: list[str] | None = None) -> None:
-        try:
-            if not await self._guard.run(partial(self._fill, request, started)):
-                await asyncio.sleep(PAUSE_AFTER_REFUSAL)
-        finally:
-            self._claiming = None
-            self.answers += 1
-        self.kick()
+    def _begin(self, request: ClaimRequest, started: list[str] | None = None) -> asyncio.Task[None]:
+        queues = [*map(_queue_of, request.demands)]
+        return self._claiming.begin(self._claim(request, started), partial(self._hungry.update, queues))
+
+    async def _claim(self, request: ClaimRequest, started: list[str] | None) -> None:
+        if not await self._guard.run(partial(self._fill, request, started)):
+            await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+
+    async def _claimed(self, request: ClaimRequest) -> ClaimResult:
+        """Claim. If this is cancelled, what the claim brings is given back: the loop may be about to end."""
+        return await wait_out(self._store.claim(request).start(), on_cancel=self._return)
+
+    def _return(self, result: ClaimResult) -> None:
+        self._free.subtract(map(_queue_of, result.claims))
+        if self._total is not None:
+            self._total.free -= len(result.claims)
+        self._give_back(result.claims, result.rules)
 
     async def _fill(self, request: ClaimRequest, started: list[str] | None) -> None:
-        """Claim and start; a queue of which nothing was heard may still have work. `brought` gets the ids."""
+        """Claim and start; a queue of which nothing was heard may still have work. `started` gets the ids."""
         hungry = {*map(_queue_of, request.demands)}
         try:
-            result = await self._store.claim(request)
+            result = await wait_out(self._store.claim(request).start(), self._return)
             if started is not None:
                 started += [claim.id for claim in result.claims]
             hungry = self._take(request, result)
@@ -247,26 +314,49 @@ class Claimer:
             self._hungry |= hungry
 
     @property
+    def is_sated(self) -> bool:
+        """Whether no claim is under way, and each queue with a free slot was looked at since it was heard of."""
+        hungry = any(self._free[queue] > 0 for queue in self._hungry)
+        return not hungry and self.answers_due == self.answers
+
+    @property
+    def claim_takes(self) -> float:
+        """For how many seconds the claim under way has been waiting; 0 if there is none."""
+        return self._claiming.seconds
+
+    @property
     def failures(self) -> int:
         """How many claims met an unexpected fault."""
         return self._guard.failures
 
     @property
+    def answers(self) -> int:
+        """How many claims were answered, or given up."""
+        return self._claiming.answers
+
+    @property
     def answers_due(self) -> int:
         """How many answers there will be once the claim under way, if any, has its own."""
-        return self.answers + (self._claiming is not None)
+        standing = self._standing is not None and self._standing.taken
+        return self.answers + (self._claiming.running is not None) + standing
 
     def _take(self, request: ClaimRequest, result: ClaimResult) -> set[str]:
         """Start what was claimed; give the queues that may have more."""
         claimed = Counter(map(_queue_of, result.claims))
         self._served |= claimed.keys()
+        self._free.subtract(claimed)
+        if self._total is not None:
+            self._total.free -= len(result.claims)
         hungry = set()
         for demand in request.demands:
-            self._free[demand.queue] -= claimed[demand.queue]
             if claimed[demand.queue] == demand.slots:
                 hungry.add(demand.queue)
         if result.policy is not None:
             self._policy.learn(result.policy)
+        if result.claims and not request.demands[0].alone:
+            self._hungry |= hungry  # the store claims what comes next while these begin
+            self._claiming.note_answer(asyncio.current_task())
+            self.kick()
         self._start(result.claims, result.rules)
         if result.suspects:
             self._suspects(result.suspects)
@@ -289,20 +379,19 @@ class Claimer:
         """Be hungry for a queue now, or at a time unless an earlier look is planned."""
         if seconds <= 0:
             self._hungry.add(queue)
-            return
-        loop = asyncio.get_running_loop()
-        planned = self._timers.get(queue)
-        if planned is not None and not planned.cancelled() and loop.time() < planned.when() <= loop.time() + seconds:
-            return
-        if planned is not None:
-            planned.cancel()
-        self._timers[queue] = loop.call_later(seconds, self.note_hint, {queue: 0.0})
+        else:
+            self._looks.plan(queue, seconds)
+
+    def halt(self) -> None:
+        """Claim nothing more from now on, where nothing can be waited for."""
+        self._stopped = True
+        if self._standing is not None and self._standing.claims.withdraw(self._standing):
+            self._standing = None
 
     async def stop(self) -> None:
         """Claim no more; a claim under way is waited for, so that what it brings is not forgotten."""
         self._stopped = True
-        for timer in self._timers.values():
-            timer.cancel()
+        self._looks.cancel()
+        await self._stop_standing()
         await self._doors.stop()
-        if self._claiming is not None:
-            await asyncio.wait([self._claiming])
+        await self._claiming.wait()

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from standfast.lifecycle import Transition
+from standfast.lifecycle import State, Transition
 from standfast.spine.apply import apply
 from standfast.spine.run import Running
 from standfast.spine.tell import tell
 from standfast.store.store import Store
+from standfast.wings.effects.handler_job import Job
+from standfast.wings.tracebacks.words import Traceback
+from standfast.worker.failure_calls import FailureCalls
 from standfast.worker.stopwatch import Stopwatch
 
 log = logging.getLogger("standfast.worker")
@@ -26,10 +29,13 @@ Key = tuple[int, int]
 class Ends:
     """The jobs in a worker's hands, and what was decided about them. `freed` is told how many slots became free."""
 
-    def __init__(self, store: Store, freed: Callable[[Counter[str]], None], stopwatch: Stopwatch) -> None:
+    def __init__(
+        self, store: Store, freed: Callable[[Counter[str]], None], stopwatch: Stopwatch, failure_calls: FailureCalls
+    ) -> None:
         self._store = store
         self._freed = freed
         self._stopwatch = stopwatch
+        self._failure_calls = failure_calls
         self._settled: list[Transition] = []
         self._ran: list[tuple[str, float]] = []
         self._slots_freed: Counter[str] = Counter()
@@ -39,8 +45,12 @@ class Ends:
         """Every job claimed here whose end is not on disk yet, by number and token."""
         self.unwritten: set[Key] = set()
         """Those whose end could not be written at all."""
+        self.ended = 0
+        """Attempts that have ended here so far."""
+        self.died = 0
+        """Those among them whose job ended dead or held."""
         self.fenced = 0
-        """Ends that landed nowhere, because another worker had taken the job over."""
+        """Ends that landed nowhere, because the job had lapsed, or had moved on under a newer token."""
 
     @property
     def waiting(self) -> bool:
@@ -50,6 +60,7 @@ class Ends:
     def settle(self, running: Running, transition: Transition) -> None:
         """Take the end of an attempt, and free its slot."""
         running.deadline = None
+        self.ended += 1
         queue = running.claim.queue
         if running.job is not None:
             self._ran.append((queue, time.monotonic() - running.began))
@@ -92,11 +103,22 @@ class Ends:
             running = self.held.pop((transition.n, transition.token), None)
             if not ok:
                 self.fenced += 1
-                log.warning(
-                    "job %s was taken over; the end of its attempt %d landed nowhere", transition.id, transition.attempt
-                )
+                what = "job %s is no longer held here; the end of its attempt %d landed nowhere"
+                about = None if running is None else running.claim.log_fields
+                log.warning(what, transition.id, transition.attempt, extra=about)
             elif running is not None and not transition.plain:
-                tell(transition, running.claim.handler, running.claim.max_attempts, running.span)
+                raised = transition.rider(Traceback)
+                tell(transition, running.claim, running.span, None if raised is None else raised.text)
+            if running is not None and not transition.plain:
+                self.died += ok and transition.target in {State.DEAD, State.HELD}
+                self._report(running, transition)
+
+    def _report(self, running: Running, transition: Transition) -> None:
+        """Tell the application of a failed attempt, once its end is written or cannot be; let its exception go."""
+        error, running.error = running.error, None
+        if transition.failure is not None:
+            job = running.job or Job(running.claim, running.rules)
+            self._failure_calls.report(job, transition, error)
 
     def _after_failure(self, transitions: list[Transition], error: BaseException) -> None:
         """Write one by one what could not be written together.
@@ -110,4 +132,9 @@ class Ends:
             return
         [transition] = transitions
         self.unwritten.add((transition.n, transition.token))
-        log.error("the end of job %s, %s, cannot be written", transition.id, transition.move, exc_info=error)
+        running = self.held.get((transition.n, transition.token))
+        about = None if running is None else running.claim.log_fields
+        what = "the end of job %s, %s, cannot be written"
+        log.error(what, transition.id, transition.move, exc_info=error, extra=about)
+        if running is not None:
+            self._report(running, transition)

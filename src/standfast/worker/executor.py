@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any
 
@@ -16,8 +16,9 @@ from standfast.failure.error_place import with_place
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Drained, NotEntered, Outcome, Succeeded
+from standfast.printable import span
 from standfast.rules import QueueRules
-from standfast.spine.claimed_job import SESSION
+from standfast.spine.claimed_job import CURRENT, SESSION
 from standfast.spine.registry import Registry
 from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
 from standfast.spine.settle import age_reason
@@ -25,10 +26,14 @@ from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.approvals.rules import filed
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs.scripts import OverdueAttempt, note_overdue
 from standfast.wings.limits.breaker import dependency_answered
 from standfast.wings.policy.known_policy import KnownPolicy
+from standfast.wings.tracebacks.rules import with_traceback
 from standfast.worker.ends import Ends, Key
+from standfast.worker.failure_calls import FailureCalls
 from standfast.worker.handler_hooks import handler_hooks
+from standfast.worker.middleware import Middleware
 from standfast.worker.settling import settle, too_old
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
@@ -38,6 +43,8 @@ log = logging.getLogger("standfast.worker")
 
 LONGEST_TURN = 0.002
 """Seconds after which attempts that never wait let the loop have a turn."""
+GOES_ON = 5.0
+"""Seconds after which an async handler that was cancelled at its timeout, and has not ended, counts as going on."""
 LAST_WORD = 5.0
 """Seconds a drain waits for an end, of any attempt, before it leaves those behind that were cancelled and go on."""
 
@@ -57,14 +64,21 @@ class Executor:
         looks_back: bool = False,
         doubted: Callable[[str, str], None] | None = None,
         tracing: Tracing | None = None,
+        middleware: Middleware | None = None,
+        halt: Callable[[], None] = lambda: None,
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
-        self._attempts = Attempts(registry, handler_hooks(store, verifier), self._watch)
+        self._attempts = Attempts(
+            registry, handler_hooks(store, verifier, () if middleware is None else middleware), self._watch
+        )
         self.stopwatch = Stopwatch(owner)
-        self._ends = Ends(store, freed, self.stopwatch)
-        self.held: dict[Key, Running] = self._ends.held
+        self.failure_calls = FailureCalls(store, registry.failure_hooks)
+        self.ends = Ends(store, freed, self.stopwatch, self.failure_calls)
+        self.held: dict[Key, Running] = self.ends.held
         """Every job claimed here whose end is not on disk yet, by number and token."""
+        self._halt = halt
+        """Stops claims when a signal was thrown into a handler: the loop is about to end."""
         self._policy = policy or KnownPolicy()
         self._doubted = doubted
         """Who is told of a handler, by queue and name, whose attempt got no answer from what it depends on."""
@@ -87,17 +101,17 @@ class Executor:
     @property
     def fenced(self) -> int:
         """How many ends landed nowhere, because another worker had taken the job over."""
-        return self._ends.fenced
+        return self.ends.fenced
 
     @property
     def unwritten(self) -> tuple[str, ...]:
         """The handlers, as queue/handler, of jobs whose end could not be written; this may be asked on any thread."""
-        claims = [self.held[key].claim for key in [*self._ends.unwritten] if key in self.held]
+        claims = [self.held[key].claim for key in [*self.ends.unwritten] if key in self.held]
         return tuple(sorted({f"{claim.queue}/{claim.handler}" for claim in claims}))
 
     def hand_in(self, transition: Transition) -> None:
         """Have a decided change written, beside the ends of attempts."""
-        self._ends.hand_in(transition)
+        self.ends.hand_in(transition)
 
     # --- starting
 
@@ -134,6 +148,7 @@ class Executor:
         """Run attempts one after the other until one waits: from then on this task is that attempt's alone."""
         task: Any = asyncio.current_task()
         SESSION.set(None)  # as every attempt without a session does: what else is set is a handler's
+        CURRENT.set(None)
         clean, until = copy_context(), time.monotonic() + LONGEST_TURN
         while self._unbegun:
             running = self._unbegun.popleft()
@@ -142,6 +157,7 @@ class Executor:
             if self._turns != turn:
                 return
             running.task = None
+            CURRENT.set(None)
             if task.cancelling() or copy_context() != clean or time.monotonic() > until:
                 return
 
@@ -150,25 +166,33 @@ class Executor:
         claim = running.claim
         late = too_old(claim, running.rules, claim.claimed_at, self._roll(), self._policy.policy_now(self._store))
         if late is not None:
-            self._ends.settle(running, self._with_filing(claim, late))
+            self.ends.settle(running, self._with_filing(claim, late))
 
     def refuse(self, claim: Claim, rules: QueueRules, why: str) -> None:
         """Give a claim back without entering its handler."""
         running = self.held[claim.n, claim.token] = Running(claim, rules)
-        self._ends.settle(running, settle(claim, NotEntered(why), rules, 0.0))
+        self.ends.settle(running, settle(claim, NotEntered(why), rules, 0.0))
+
+    def refuse_all(self, claims: Iterable[Claim], rules: Mapping[str, QueueRules]) -> None:
+        """Give claims back whose worker's loop may be about to end."""
+        for claim in claims:
+            self.refuse(claim, rules[claim.queue], "drain")
 
     async def _attempt(self, running: Running) -> Transition:
         """Bring an attempt to its end, whatever the handler does: without an end it would be running for good."""
         try:
             outcome = await self._run(running)
         except asyncio.CancelledError as error:
+            running.error = error
             outcome = cut_short(running.cut, error)
         except BaseException as error:  # the attempt boundary: what a handler raises is an outcome
             if thrown_away(running, error):
                 raise
             if running.is_async and from_a_signal(error):
+                self._halt()  # first: what is given back must not be claimed again by a loop that ends
                 self._end(running, Drained())
                 raise
+            running.error = error
             outcome = with_place(classify.of_exception(error), error)
         if self._looks_back:
             outcome = await self._attempts.look_back(running, outcome)
@@ -180,13 +204,13 @@ class Executor:
             claim = running.job.as_it_stands(claim)
         if isinstance(outcome, Succeeded):  # most are, and need no policy
             end = settle(claim, outcome, running.rules, roll)
-            self._ends.settle(running, end)
+            self.ends.settle(running, end)
             return end
         if self._doubted is not None and dependency_answered(outcome) is False:
             self._doubted(claim.queue, claim.handler)
         end = settle(claim, outcome, running.rules, roll, self._policy.policy_now(self._store))
-        end = self._with_filing(claim, end)
-        self._ends.settle(running, end)
+        end = with_traceback(self._with_filing(claim, end), running.error)
+        self.ends.settle(running, end)
         return end
 
     def _with_filing(self, claim: Claim, end: Transition) -> Transition:
@@ -214,9 +238,27 @@ class Executor:
             if running.deadline is not None and running.deadline <= now:
                 running.deadline = None
                 self.cut(running, "timeout")
+                wait = GOES_ON if running.is_async else 0.0
+                asyncio.get_running_loop().call_later(wait, self._note_overdue, running)
         left = [running.deadline for running in self.held.values() if running.deadline is not None]
         if left:
             self._check_at(min(left))
+
+    def _note_overdue(self, running: Running) -> None:
+        """Have history say that an attempt goes on past its time, when that happens and not only when it returns."""
+        claim = running.claim
+        if (claim.n, claim.token) not in self.held or running.task is None or running.task.done():
+            return
+        message = f"its time, {span(claim.timeout)}, is over and it still runs; no repeat starts beside it"
+        late = OverdueAttempt(claim.n, claim.token, claim.attempts, claim.worker, message)
+        writing = self._store.write(note_overdue, late).start()
+        self.ends.flushes.add(writing)
+        writing.add_done_callback(self._overdue_noted)
+
+    def _overdue_noted(self, writing: asyncio.Future[bool]) -> None:
+        self.ends.flushes.discard(writing)
+        if not writing.cancelled() and writing.exception() is not None:
+            log.warning("that an attempt goes on past its time could not be written", exc_info=writing.exception())
 
     def cut(self, running: Running, why: Cut) -> None:
         """Stop an attempt."""
@@ -234,10 +276,24 @@ class Executor:
             for running in list(self.held.values()):
                 if running.task in late:
                     self.cut(running, "drain")
+                    self._warn_if_unstoppable(running)
         while self._busy():
             if not await self._something_ends(within=LAST_WORD):
                 self._leave_behind_the_stubborn()
+        await self.failure_calls.finish(LAST_WORD)
         self._attempts.close()
+
+    def _warn_if_unstoppable(self, running: Running) -> None:
+        """Say what the drain waits for: without this, a worker that does not end says nothing of the reason."""
+        claim = running.claim
+        if self.is_unstoppable(claim):
+            log.warning(
+                "job %s of handler %s still runs: a plain function cannot be stopped, so the worker waits for it; a "
+                "second signal ends the worker at once and leaves the job to its lease, so that it may run again",
+                claim.id,
+                claim.handler,
+                extra=claim.log_fields,
+            )
 
     def _leave_behind_the_stubborn(self) -> None:
         for running in self._awaited():
@@ -248,6 +304,7 @@ class Executor:
                     " let the handler end when it gets CancelledError",
                     running.claim.id,
                     running.claim.handler,
+                    extra=running.claim.log_fields,
                 )
 
     @property
@@ -267,7 +324,7 @@ class Executor:
                 self._give_back(running)
 
     def _give_back(self, running: Running) -> None:
-        self._ends.settle(running, settle(running.claim, NotEntered("drain"), running.rules, 0.0))
+        self.ends.settle(running, settle(running.claim, NotEntered("drain"), running.rules, 0.0))
 
     def threads_busy(self) -> bool:
         """Tell whether a plain function still runs; this may be asked on any thread, and after the loop is gone."""
@@ -281,9 +338,9 @@ class Executor:
     async def wait_ended(self, claim: Claim) -> None:
         """Wait until the end of a job is on disk; what is left behind, or cannot be written, has none."""
         key = (claim.n, claim.token)
-        while key in self.held and key not in self._ends.unwritten | self._left_behind:
+        while key in self.held and key not in self.ends.unwritten | self._left_behind:
             task = self.held[key].task
-            ending: set[asyncio.Future[Any]] = {*self._ends.flushes}
+            ending: set[asyncio.Future[Any]] = {*self.ends.flushes}
             if task is not None and not task.done():
                 ending.add(task)
             if ending:
@@ -296,33 +353,36 @@ class Executor:
         running = self.held.get((claim.n, claim.token))
         return running is not None and running.thread is not None and not running.thread.done()
 
-    async def idle(self) -> None:
-        """Wait until nothing runs and every end is on disk."""
+    async def idle(self, within: float | None = None) -> bool:
+        """Wait until nothing runs and every end is on disk; False if for so many seconds nothing ended."""
         while self._busy():
-            await self._something_ends()
+            if not await self._something_ends(within):
+                return False
+        return True
 
     def _busy(self) -> bool:
-        return bool(self._ends.waiting or self._awaited())
+        return bool(self.ends.waiting or self._awaited())
 
     def _awaited(self) -> list[Running]:
         """Give what is in this worker's hands and will have an end on disk, as far as anybody knows."""
-        return [self.held[key] for key in self.held.keys() - self._ends.unwritten - self._left_behind]
+        return [self.held[key] for key in self.held.keys() - self.ends.unwritten - self._left_behind]
 
     async def _something_ends(self, within: float | None = None) -> bool:
         """Wait until what runs or is being written has ended; tell whether any of it did in time."""
         self._give_back_cancelled()
         tasks = [running.task for running in self._awaited() if running.task and not running.task.done()]
-        if not tasks and not self._ends.flushes:
+        if not tasks and not self.ends.flushes:
             await self._turn()
             return True
-        done, _ = await asyncio.wait([*tasks, *self._ends.flushes], timeout=within)
+        done, _ = await asyncio.wait([*tasks, *self.ends.flushes], timeout=within)
         return bool(done)
 
     async def _turn(self) -> None:
         """Let ends that wait be handed over; an attempt that is over, and left none, would be waited for in vain."""
-        for running in [] if self._ends.waiting else self._awaited():
+        for running in [] if self.ends.waiting else self._awaited():
             if running.task is not None and running.task.done() and not running.task.cancelled():
                 self._left_behind.add((running.claim.n, running.claim.token))
                 broke = running.task.exception()
-                log.error("the attempt of job %s broke off; it is left to its lease", running.claim.id, exc_info=broke)
+                what, about = "the attempt of job %s broke off; it is left to its lease", running.claim.log_fields
+                log.error(what, running.claim.id, exc_info=broke, extra=about)
         await asyncio.sleep(0)

@@ -1,22 +1,31 @@
-"""What wings do around a handler, and in which order: effects are looked at before anybody is asked for consent."""
+"""What wings do around a handler, and in which order: effects are looked at before a person is asked for consent.
+
+A child process is started last: no job waits for an answer with one in its hands.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from standfast.spine.run import HandlerHooks
+from standfast.spine.registry import Handler
+from standfast.spine.run import Call, HandlerHooks
 from standfast.store.store import Store
-from standfast.wings.consent.verbs import enter as ask_for_consent
+from standfast.wings.consent.entry_check import enter as ask_for_consent
 from standfast.wings.effects.attempts import AttemptEffects, leave
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.isolation.isolated_handler import enter as start_child
 
 
-def handler_hooks(store: Store, verifier: Verifier) -> HandlerHooks:
+def handler_hooks(
+    store: Store, verifier: Verifier, middleware: Sequence[Callable[[Handler, Call], Call]] = ()
+) -> HandlerHooks:
     """Put together what happens before and after the handlers of one process."""
     effects = AttemptEffects(store, verifier)
     return HandlerHooks(
         makes_job=effects.new_job,
-        enters=(effects.enter, partial(ask_for_consent, store)),
-        leaves=(leave,),
+        enters=(effects.enter, partial(ask_for_consent, store), start_child),
+        leaves=leave,
+        middleware=middleware,
         looks_back=effects.look_back,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 
 from standfast.errors import StoreUnavailable
@@ -67,10 +68,10 @@ class Heartbeat:
 
     def beat(self) -> None:
         """Renew now."""
-        before = self._store.now()
+        before, requested_at = self._store.now(), time.monotonic()
         beat = self._store.write(upkeep.beat, self._card()).result()
         self._last = before
-        self._report(beat)
+        self._report(beat._replace(requested_at=requested_at))
 
     def covers(self, lease: float) -> bool:
         """Tell whether a lease was renewed recently enough to start something under it.

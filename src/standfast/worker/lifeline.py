@@ -8,7 +8,6 @@ is started never gets it.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import Literal
 
 import msgspec
 
+from standfast import portable
 from standfast.clock import UNKNOWN_BOOT
 from standfast.concurrency.locks import ForkableLock
 from standfast.wings.commands.orphans import Identity, identify, process_state, this_boot
@@ -36,12 +36,14 @@ def directories() -> list[Path]:
 
     Never in a directory that belongs to another user, who could replace what is in it.
     """
-    return [directory for directory in _places() if not directory.exists() or directory.stat().st_uid == os.getuid()]
+    return [
+        directory for directory in _places() if not directory.exists() or directory.stat().st_uid == portable.user_id()
+    ]
 
 
 def _places() -> list[Path]:
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    own = Path(tempfile.gettempdir()) / f"standfast-{os.getuid()}"
+    own = Path(tempfile.gettempdir()) / f"standfast-{portable.user_id()}"
     with suppress(RuntimeError):  # a user without a home
         return [Path(state).expanduser() / "standfast" / "alive", own / "alive"]
     return [own / "alive"]
@@ -54,6 +56,8 @@ class Lifeline:
         self._lock = ForkableLock()
         self._descriptor = -1
         self._path: Path | None = None
+        self.own_name: str | None = None
+        """Its name once it is held: a plain attribute, because it is read every second."""
         self._tried = False
 
     def hold(self) -> str | None:
@@ -76,16 +80,16 @@ class Lifeline:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = os.urandom(16).hex()
         hidden = directory / f".{name}"
-        descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | portable.OWN_HANDLE, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            portable.lock(descriptor, portable.EXCLUSIVE)
             os.write(descriptor, msgspec.json.encode(identify(os.getpid())))
             hidden.rename(directory / name)
         except OSError:
             os.close(descriptor)
             hidden.unlink(missing_ok=True)
             raise
-        self._descriptor, self._path = descriptor, directory / name
+        self._descriptor, self._path, self.own_name = descriptor, directory / name, name
 
     def leave(self) -> None:
         """Remove the file of a process that ends in order; the lock itself ends with it."""
@@ -98,11 +102,11 @@ class Lifeline:
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.close(self._descriptor)
-        self._descriptor, self._path, self._tried = -1, None, False
+        self._descriptor, self._path, self.own_name, self._tried = -1, None, None, False
 
 
 _ours = Lifeline()
-os.register_at_fork(after_in_child=_ours.forget)
+portable.at_fork(after_in_child=_ours.forget)
 atexit.register(_ours.leave)
 
 
@@ -116,7 +120,7 @@ def verdict(name: str) -> Verdict:
     for directory in directories():
         with suppress(OSError), _opened(directory / name) as descriptor:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: those who look do not meet
+                portable.lock(descriptor, portable.SHARED)  # shared: those who look do not meet
             except BlockingIOError:
                 return "alive"
             return _without_lock(os.read(descriptor, LARGEST))
@@ -125,7 +129,7 @@ def verdict(name: str) -> Verdict:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | portable.OWN_HANDLE)
     try:
         yield descriptor
     finally:
@@ -159,11 +163,11 @@ class DeathWatch:
 
     def look(self) -> bool:
         """Look at every lock; tell whether anybody died since."""
-        known, now = len(self._dead), time.monotonic()
+        known, now, own = len(self._dead), time.monotonic(), _ours.own_name
         for directory in self._directories:
             with suppress(OSError):
                 for name in os.listdir(directory):  # noqa: PTH208 - every second, and mostly there is only our own
-                    if name != _ours.name and not name.startswith("."):
+                    if name != own and not name.startswith("."):
                         self._look_at(directory / name, now)
         if self._dead:
             self._dead = {name: at for name, at in self._dead.items() if now - at <= 2 * KEPT_FOR}

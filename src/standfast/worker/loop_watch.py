@@ -82,5 +82,6 @@ class Watch:
             "handler %s (job %s) blocks the event loop, and every queue of this worker waits for it: let it await, or "
             "make it a plain def, which runs in a thread",
             *(self._culprit, claim.id),
+            extra=claim.log_fields,
         )
         self._on_report()

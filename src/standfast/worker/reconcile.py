@@ -16,10 +16,14 @@ class Comparison:
         """Jobs the store gave us and we do not know, with the number of answered claims that must have brought them."""
 
     def judge(self, beat: Beat, *, answers: int, due: int) -> None:
-        """Compare. Of the claims so far, `answers` are answered, and `due` will be once those under way are."""
+        """Compare. Of the claims so far, `answers` are answered, and `due` will be once those under way are.
+
+        On PostgreSQL a claim may begin before a heartbeat and be committed after it. So only what was in hand before
+        the heartbeat was requested is lost if the store does not name it.
+        """
         stored = {(job.n, job.token): job for job in beat.held}
         for key, running in list(self._executor.held.items()):
-            if key not in stored and running.claim.claimed_at < beat.at:
+            if key not in stored and running.claim.claimed_at < beat.at and running.began < beat.requested_at:
                 self._executor.cut(running, "lost")
             elif key in stored and stored[key].cancelling:
                 self._executor.cut(running, "cancel")

@@ -40,15 +40,18 @@ class Redriver:
         if (await self._business()).replays:
             await self.replays_due()
 
-    async def drive(self) -> bool:
-        """Take redrives a step further, and see to what waits for an answer; tell whether a redrive runs."""
+    async def drive(self, driver: str | None = None) -> bool:
+        """Take redrives a step further, and see to what waits for an answer; tell whether a redrive runs.
+
+        `driver` is under whose name, where one goes on with what another of that name began.
+        """
         business = await self._business()
         if business.asks and self._consent is not None:
             await self._consent.sweep()
         if business.approvals:
             await self._letters.approvals.sweep()
         if business.redrives:
-            while await self._letters.redrives.drive(self._driver):
+            while await self._letters.redrives.drive(driver or self._driver):
                 pass
         return business.redrives
 

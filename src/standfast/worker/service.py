@@ -1,4 +1,4 @@
-"""A worker process: works until it is signalled, drains, and exits."""
+"""A worker process: works until it is signalled or has done its part, drains, and exits."""
 
 from __future__ import annotations
 
@@ -6,37 +6,135 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.portable import on_signal
+from standfast.worker.alive_file import LONGEST_CLAIM, kept_alive
+from standfast.worker.recycling import EVERY as LOOK_EVERY
+from standfast.worker.recycling import Recycling
 from standfast.worker.worker import Worker
 
 log = logging.getLogger("standfast.worker")
 
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+READY = b"r"
+"""What a worker process tells the one that started it, once it can claim."""
+Ending = Literal["stopped", "recycle", "deaths"]
+"""Why a worker process ends: it was told to or is done, wants to start anew, or is done and jobs of it died."""
+
+
+class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker process lives."""
+
+    once: bool = False
+    """Whether it ends when nothing is due."""
+    recycling: Recycling = Recycling()
+    alive: str | None = None
+    """The file that it touches while it is alive."""
+    supervisor: int | None = None
+    """Its end of a socket to the process that started it: told when it is ready, and at its end when that is gone."""
+
+
+class Signals:
+    """What tells a process to stop: SIGTERM or SIGINT, or the end of the one that started it. A second signal exits."""
+
+    def __init__(self, supervisor: int | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.came = asyncio.Event()
+        for number in STOPPING:
+            on_signal(number, self._stop, number)
+        if supervisor is not None:
+            self._loop.add_reader(supervisor, self._supervisor_is_gone, supervisor)
+
+    def _stop(self, number: int) -> None:
+        if self.came.is_set():
+            os._exit(128 + number)
+        self.came.set()
+
+    def _supervisor_is_gone(self, supervisor: int) -> None:
+        """Drain as well: somebody may have started another process in its place."""
+        self._loop.remove_reader(supervisor)
+        log.warning("the process that started this worker is gone; it drains and ends")
+        self.came.set()
+
+    async def came_so_far(self) -> bool:
+        """Tell whether one has come; from here on, the next ends this process at once. None is lost in between."""
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_DFL)
+        for _ in range(3):  # the loop reads what came before, then calls what was to be called
+            await asyncio.sleep(0)
+        return self.came.is_set()
+
+    async def unless_they_come(self, work: Awaitable[Any]) -> bool:
+        """Do something, unless told to stop first: then it is cancelled. Tell whether it was done."""
+        doing, coming = asyncio.ensure_future(work), asyncio.ensure_future(self.came.wait())
+        try:
+            await asyncio.wait([doing, coming], return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+                return True
+            return False
+        finally:
+            coming.cancel()
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait([doing])
+
 
 async def work_until_signalled(
-    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], grace: float, where: str
-) -> None:
+    store: AbstractAsyncContextManager[Any],
+    make: Callable[[], Worker],
+    grace: float,
+    where: str,
+    options: ProcessOptions | None = None,
+) -> Ending:
     """Work until SIGTERM or SIGINT, then drain; a second one exits at once. `where` names the store in the log."""
-    signalled = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        if signalled.is_set():
-            os._exit(128 + number)
-        signalled.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
-    async with store, make() as worker:
+    options = options or ProcessOptions()
+    signals = Signals(options.supervisor)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(store)
+        worker = make()
+        about = {"worker": worker.id}
+        await stack.enter_async_context(kept_alive(options.alive, lambda: worker.claim_takes < LONGEST_CLAIM))
+        if not await signals.unless_they_come(stack.enter_async_context(worker)):
+            log.info("worker %s was told to stop before it was ready; nothing was claimed", worker.id, extra=about)
+            return "stopped"
         queues = ", ".join(worker.queues) or "no queue of its own"
-        log.info("worker %s on %s is ready for: %s", worker.id, where, queues)
-        await signalled.wait()
-        log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
-    log.info("worker %s has stopped", worker.id)
+        log.info("worker %s on %s is ready for: %s", worker.id, where, queues, extra=about)
+        _write(options.supervisor, READY)
+        ending = await _until_over(worker, options, signals)
+        log.info("worker %s drains: what runs may finish for %g s", worker.id, grace, extra=about)
+    log.info("worker %s has stopped", worker.id, extra=about)
+    if ending == "recycle":
+        return "stopped" if await signals.came_so_far() else "recycle"
     _exit_if_left_behind(worker)
+    return ending
+
+
+async def _until_over(worker: Worker, options: ProcessOptions, signals: Signals) -> Ending:
+    """Wait until it is told to stop, or has done its part."""
+    if options.once:
+        done = await signals.unless_they_come(worker.finish_due())
+        return "deaths" if done and worker.ends.died else "stopped"
+    if options.recycling:
+        return "recycle" if await signals.unless_they_come(_until_recycled(worker, options.recycling)) else "stopped"
+    await signals.came.wait()
+    return "stopped"
+
+
+async def _until_recycled(worker: Worker, recycling: Recycling) -> None:
+    """Wait until it is time to start anew, and until everything that was claimed has ended by itself."""
+    recycling = recycling.checked_at_start()
+    while (why := recycling.why_now(worker.ends.ended)) is None:  # noqa: ASYNC110 - memory tells nobody that it grows
+        await asyncio.sleep(LOOK_EVERY)
+    log.info("worker %s starts anew, because %s: it claims no more", worker.id, why, extra={"worker": worker.id})
+    await worker.finish_claimed()
 
 
 async def run_suspects_until_none(
@@ -46,10 +144,9 @@ async def run_suspects_until_none(
 
     `tell` is the pipe to that process.
     """
-    loop = asyncio.get_running_loop()
     async with store, make() as worker:
-        running = loop.create_task(worker.run_suspects(parent, partial(_write, tell)))
-        loop.add_signal_handler(signal.SIGTERM, running.cancel)
+        running = asyncio.create_task(worker.run_suspects(parent, partial(_write, tell)))
+        on_signal(signal.SIGTERM, running.cancel)
         await asyncio.wait([running])
     if not running.cancelled():
         running.result()
@@ -66,3 +163,16 @@ def _exit_if_left_behind(worker: Worker) -> None:
     if worker.left_behind:
         logging.shutdown()
         os._exit(0)  # ending the loop would wait for a handler that does not end
+
+
+async def drain_all(workers: Iterable[Worker]) -> None:
+    """Drain the workers of a store that is about to close: one that went on would open it again."""
+    here = asyncio.get_running_loop()
+    working = [worker for worker in list(workers) if worker.working_in is not None]
+    if any(worker.working_in is not here for worker in working):
+        raise ConfigurationError(
+            "a worker of this store works in another event loop, and would open it again; nothing was closed: "
+            "drain it there first, with `await worker.drain()`"
+        )
+    for worker in working:
+        await worker.drain()

@@ -48,6 +48,12 @@ class Suspects(Loop):
         super().__init__("suspects", 0.0, self._run_all)
         self._queues: set[str] = set()
         self._heard = asyncio.Event()
+        self._at_it = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether it runs suspects, or has heard of some."""
+        return self._at_it or self._heard.is_set()
 
     def hear(self, queues: Sequence[str]) -> None:
         """Take note of queues that have suspects; called in the loop."""
@@ -55,7 +61,9 @@ class Suspects(Loop):
         self._heard.set()
 
     async def _pause(self) -> None:
+        self._at_it = False
         await self._heard.wait()
+        self._at_it = True
         self._heard.clear()
 
     async def _run_all(self) -> None:

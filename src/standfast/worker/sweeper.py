@@ -17,6 +17,7 @@ from standfast.spine.settle import age_reason
 from standfast.spine.tell import tell
 from standfast.store.store import Store
 from standfast.wings.approvals.rules import filed
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.wings.policy.rules import Broken, Policy
@@ -36,9 +37,11 @@ class Sweeper:
         self,
         store: Store,
         sweep: SweepRequest,
+        *,
         roll: Callable[[], float] = random.random,
         wait: Callable[[float], float] = lambda _lease: 0.0,
         dead: Callable[[], tuple[str, ...]] = tuple,
+        report: Callable[[Job, Transition], None] = lambda _job, _end: None,
     ) -> None:
         self._store = store
         self._sweep = sweep
@@ -47,6 +50,8 @@ class Sweeper:
         """How long a worker must be seen late before a job of it with this lease is taken away."""
         self._dead = dead
         """Which processes of this host are known to be dead: what they held need not be waited for."""
+        self._report = report
+        """Tells the application of an attempt that was lost."""
         self._late: dict[str, float] = {}
         self._policy = KnownPolicy()
 
@@ -64,8 +69,9 @@ class Sweeper:
             landed = await self._store.write_all(apply, decided)
             claims = {claim.id: claim for claim in swept.lapsed}
             for end in compress(decided, landed):
-                if end.id in claims:
-                    tell(end, claims[end.id].handler, claims[end.id].max_attempts)
+                if (claim := claims.get(end.id)) is not None:
+                    tell(end, claim)
+                    self._report(Job(claim, swept.rules[claim.queue]), end)
 
     def _policy_now(self, swept: SweepResult) -> Policy | Broken:
         self._policy.learn(swept.policy)

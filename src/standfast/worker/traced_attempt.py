@@ -48,7 +48,7 @@ class Spans:
             try:
                 end = await attempt(running)
                 span.set_attributes(_outcome(end))
-                failure = end.last_failure or end.failure
+                failure = end.attempt_failure
                 if failure is not None:
                     self._tracing.failed(span, failure.error_kind or failure.reason_code)
             finally:
@@ -100,7 +100,7 @@ def _about(claim: Claim) -> dict[str, str | int]:
 def _outcome(end: Transition) -> dict[str, str | int]:
     """Word an end: the state it leads to, or how it came back into the queue."""
     outcome = {OUTCOME: str(end.move if end.target == State.QUEUED else end.target)}
-    failure = end.last_failure or end.failure
+    failure = end.attempt_failure
     if failure is None:
         return {**outcome}
     return {**outcome, REASON: failure.reason_code, CLASS: str(failure.cls), LANDED: str(failure.landed)}

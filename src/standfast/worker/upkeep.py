@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
+from standfast.wings.health.counting import sum_up
 from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import scripts as limits
@@ -43,6 +45,8 @@ MOST_UNINDEXED = 10_000
 """Jobs that are looked at one by one to see which queues they are in."""
 BLOCKED = "blocked "
 """Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
+MARKS_KEPT = 3600.0
+"""Seconds after which a mark that names a worker is forgotten: workers come and go."""
 UNWRITTEN = "unwritten "
 """Before queue/handler, the name under which it is kept that a worker holds a job of it whose end cannot be written."""
 
@@ -68,6 +72,8 @@ class Beat(NamedTuple):
 
     at: float
     held: list[HeldJob]
+    requested_at: float = math.inf
+    """When the worker requested it, by `time.monotonic`: what it got since then may have been claimed beside it."""
 
 
 class Expired(NamedTuple):
@@ -125,7 +131,8 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
         blocked_by, counted, unwritten = card.pop("blocked_by"), card.pop("counted"), card.pop("unwritten")
         yield "beat", {**card, "boot": round_.boot, "now": round_.now}
         if blocked_by is not None:
-            yield "mark_upkeep", {"name": f"{BLOCKED}{blocked_by}", "now": round_.now}
+            yield "forget_marks", {"mark": BLOCKED, "before": round_.now - MARKS_KEPT}
+            yield "mark_upkeep", {"name": f"{BLOCKED}{worker.id} {blocked_by}", "now": round_.now}
         for handler in unwritten:
             yield "mark_upkeep", {"name": f"{UNWRITTEN}{handler}", "now": round_.now}
         if counted is not None:
@@ -190,7 +197,7 @@ def sweep(round_: Round, sweeps: Sequence[SweepRequest]) -> Script[list[SweepRes
             yield "mark_upkeep", {"name": "resume", "now": round_.now}
         reclaim = not gap and round_.now - times.get("resume", 0.0) > sweep_.patience
         yield from number_journal(round_, ())
-        yield "sum_counters", {}
+        yield from sum_up(round_, ())
         found = yield from _find(round_, sweep_, reclaim=reclaim)
         answers.append(msgspec.structs.replace(found, ages_changed=ages.marked(times)))
         yield from limits.ask_to_mend(round_)

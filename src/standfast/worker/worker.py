@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from operator import attrgetter, sub
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -19,6 +19,7 @@ from standfast.concurrency.loops import Guard, Loop
 from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StoreUnusable
 from standfast.job import Claim
+from standfast.portable import CAN_RUN_CHILDREN
 from standfast.rules import QueueRules
 from standfast.spine.registry import Registry
 from standfast.store.hints import STOPS, TIMETABLE
@@ -36,9 +37,13 @@ from standfast.wings.queues.declarations import Declarations
 from standfast.wings.schedules.ticker import Timetable
 from standfast.worker import lifeline, upkeep
 from standfast.worker.claimer import Claimer
+from standfast.worker.due_run import finish_due, run_all_due
+from standfast.worker.ends import Ends
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import BEATS_PER_LEASE, LONGEST_BEAT, MARGIN, Heartbeat, beat_for
+from standfast.worker.life_hooks import LifeHooks
 from standfast.worker.loop_watch import Watch
+from standfast.worker.middleware import Middleware
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.reconcile import Comparison
@@ -46,9 +51,9 @@ from standfast.worker.redriver import EVERY as REDRIVE_EVERY
 from standfast.worker.redriver import Redriver
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.unserved_queues import warn_of_unserved
 from standfast.worker.upkeep import Beat, PruneRequest, SweepRequest, WorkerCard
-
-log = logging.getLogger("standfast.worker")
+from standfast.worker.worker_statement import comparable
 
 SLOTS = 64
 """Slots per queue, unless `concurrency` says otherwise."""
@@ -58,8 +63,6 @@ TOO_LATE = "its lease is too old to start under"
 POLL_EVERY = 2.0
 DEATHS_EVERY = 1.0
 """Seconds between two looks at the locks of this host's other workers."""
-POLICY = "the policy"
-"""Under this name a worker tells which policy it has."""
 
 _queue, _lease = attrgetter("queue"), attrgetter("lease")
 _claimed_at, _due_at = attrgetter("claimed_at"), attrgetter("due_at")
@@ -91,9 +94,14 @@ class Worker:
         grace: float = GRACE,
         suspects: Sequence[str] | None = None,
         suspects_only: bool = False,
+        total: int | None = None,
+        life: LifeHooks | None = None,
+        middleware: Middleware | None = None,
     ) -> None:
         if concurrency < 1:
             raise ConfigurationError(f"concurrency must be at least 1 slot per queue, not {concurrency!r}")
+        if total is not None and total < 1:
+            raise ConfigurationError(f"total must be at least 1 slot over all queues, not {total!r}")
         lanes = registry.lanes(queues)
         beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in declared.rules.values())])
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
@@ -105,8 +113,11 @@ class Worker:
         self._registry = registry
         self._unserved = registry.unserved(tuple(lanes))
         """The queues it was asked to serve and has no handler for."""
-        self._claimer = self._new_claimer(lanes, concurrency, doors, readiness)
-        self._executor = self._new_executor(registry, verifier, readiness, tracing)
+        self._life = life or LifeHooks()
+        self._hooks_ran = False
+        claimer = self._claimer = self._new_claimer(lanes, concurrency, total, doors, readiness)
+        run = partial(Executor, store, registry, verifier, tracing=tracing, middleware=middleware, halt=claimer.halt)
+        self._executor = run(claimer.note_freed, owner=self.id, policy=policy.known, doubted=readiness.doubt)
         self._declared = declared
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
@@ -114,7 +125,11 @@ class Worker:
         self._timetable = Timetable(store, tracing=tracing)
         self._deaths = lifeline.DeathWatch()
         self._sweeper = Sweeper(
-            store, SweepRequest(every=beat, patience=beat), wait=beat_for, dead=lambda: self._deaths.dead
+            store,
+            SweepRequest(every=beat, patience=beat),
+            wait=beat_for,
+            dead=lambda: self._deaths.dead,
+            report=self._executor.failure_calls.report,
         )
         self._suspects = self._made_suspects(suspects)
         self._suspects_only = suspects_only
@@ -124,23 +139,13 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Task[None] | None = None
 
-    def _new_executor(
-        self, registry: Registry, verifier: Verifier, readiness: Readiness, tracing: Tracing | None
-    ) -> Executor:
-        """Make what runs its jobs."""
-        return Executor(
-            self._store,
-            registry,
-            verifier,
-            self._claimer.note_freed,
-            owner=self.id,
-            policy=self._policy.known,
-            doubted=readiness.doubt,
-            tracing=tracing,
-        )
-
     def _new_claimer(
-        self, lanes: dict[str, tuple[str, ...]], slots: int, doors: QueueGates, readiness: Readiness
+        self,
+        lanes: dict[str, tuple[str, ...]],
+        slots: int,
+        total: int | None,
+        doors: QueueGates,
+        readiness: Readiness,
     ) -> Claimer:
         """Make what claims."""
         return Claimer(
@@ -150,7 +155,9 @@ class Worker:
             elsewhere=self._registry.built_in if self._asked is None else (),
             unserved=self._unserved,
             slots=slots,
+            total=total,
             start=self._start,
+            give_back=lambda *claimed: self._executor.refuse_all(*claimed),  # noqa: PLW0108 - it is made after this
             doors=doors,
             readiness=readiness,
             policy=self._policy.known,
@@ -158,9 +165,11 @@ class Worker:
         )
 
     def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
-        """Make what runs suspects: in a process of their own, where there is a command for one."""
+        """Make what runs suspects: in a process of their own, where one can be started."""
         here = InThisWorker(self.id, self._store, self._claimer, self._executor)
-        return here if argv is None else InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere, here)
+        if argv is None or not CAN_RUN_CHILDREN:
+            return here
+        return InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere, here)
 
     def _made_loops(self, beat: float, prune: PruneRequest | None) -> list[Loop]:
         """Make what runs beside the jobs."""
@@ -201,7 +210,10 @@ class Worker:
         """Start working."""
         await self._ready()
         self._loop = asyncio.get_running_loop()
+        await self._life.enter()
+        self._hooks_ran = True
         async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._run_shutdown_hooks)
             undo.push_async_callback(run_in_thread, self._heartbeat.stop)
             await run_in_thread(self._heartbeat.start)
             undo.push_async_callback(self.drain)
@@ -216,8 +228,8 @@ class Worker:
                 await Guard("deaths").run(self._reap)
             undo.pop_all()
         self._entered = True
-        for queue in self._unserved:
-            log.warning("no handler here serves queue %s: its jobs wait, but for HTTP requests; is it misspelt?", queue)
+        if not self._suspects_only:
+            await warn_of_unserved(self._store, self._registry, self._asked, self.id)
         self._claimer.kick()
         return self
 
@@ -249,6 +261,7 @@ class Worker:
             try:
                 await self._claimer.stop()
                 await self._leave(grace)
+                await self._run_shutdown_hooks()
             except asyncio.CancelledError:
                 grace = 0.0
             else:
@@ -265,21 +278,48 @@ class Worker:
         with suppress(StoreUnusable):  # there is no list to be taken off
             await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))
 
-    async def run_due(self) -> Counter[str]:
-        """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests."""
+    async def _run_shutdown_hooks(self) -> None:
+        """Have the application close what it opened, once everything has ended."""
+        if self._hooks_ran:
+            self._hooks_ran = False
+            await self._life.leave()
+
+    async def run_due(self, at_once: int | None = None) -> Counter[str]:
+        """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests.
+
+        With `at_once=1` each queue runs its jobs one after the other, by priority.
+        """
         await self._ready()
         self._loop = asyncio.get_running_loop()
         await run_in_thread(self._heartbeat.beat)
         await self._timetable.run_due()
         self._claimer.learn(await self._store.read(queue_scripts.queue_names()))
-        try:
-            ran: Counter[str] = Counter()
-            while True:
-                ran += await self._claimer.claim_until_empty(self._executor.idle)
-                if not await self._redriver.replays_due():
-                    return ran
-        finally:
-            await self._leave(self._grace)
+        async with self._life.around():
+            try:
+                return await run_all_due(self._claimer, self._executor, self._redriver, at_once)
+            finally:
+                await self._leave(self._grace)
+
+    async def finish_due(self) -> None:
+        """Run what is due until nothing is, within the slots: ticks and replays too, and what dead processes held."""
+        await self._sweeper.sweep()
+        await self._timetable.run_due()
+        await finish_due(self._claimer, self._executor, self._redriver, self._suspects)
+
+    async def finish_claimed(self) -> None:
+        """Claim no more, and wait until all that was claimed has ended: nothing is cut."""
+        await self._claimer.stop()
+        await self._executor.idle()
+
+    @property
+    def ends(self) -> Ends:
+        """What became of the attempts of this worker so far."""
+        return self._executor.ends
+
+    @property
+    def claim_takes(self) -> float:
+        """For how many seconds the claim that is under way has been waiting; 0 if there is none."""
+        return self._claimer.claim_takes
 
     async def run_suspects(self, parent: int, tell: Callable[[bytes], None]) -> None:
         """Run suspects one at a time until there are none, or until the process that started this one is gone."""
@@ -355,22 +395,3 @@ class Worker:
 
     def _compare(self, beat: Beat) -> None:
         self._comparison.judge(beat, answers=self._claimer.answers, due=self._claimer.answers_due)
-
-
-async def drain_all(workers: Iterable[Worker]) -> None:
-    """Drain the workers of a store that is about to close: one that went on would open it again."""
-    here = asyncio.get_running_loop()
-    working = [worker for worker in list(workers) if worker.working_in is not None]
-    if any(worker.working_in is not here for worker in working):
-        raise ConfigurationError(
-            "a worker of this store works in another event loop, and would open it again; nothing was closed: "
-            "drain it there first, with `await worker.drain()`"
-        )
-    for worker in working:
-        await worker.drain()
-
-
-def comparable(stated: dict[str, Any], policy: str | None) -> str:
-    """Give what a process declares, for others to compare: queue, queue/handler or policy → its rules, as JSON text."""
-    found = stated if policy is None else {**stated, POLICY: policy}
-    return msgspec.json.encode({name: msgspec.json.encode(what).decode() for name, what in found.items()}).decode()

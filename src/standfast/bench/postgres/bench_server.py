@@ -88,9 +88,7 @@ class Server:
                 yield connection
         except psycopg.Error as error:
             why = str(error).strip()
-            raise ConfigurationError(
-                f"bench needs a server on which it may make databases of its own: {why}"
-            ) from error
+            raise ConfigurationError(f"bench needs a server on which it may create databases: {why}") from error
 
 
 def analyze(url: str) -> None:

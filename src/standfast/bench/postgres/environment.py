@@ -18,6 +18,9 @@ from standfast.errors import ConfigurationError
 
 NEWEST_FIRST = ("python3.14", "python3.13", "python3.12")
 """Oban for Python needs 3.12; the others take what standfast takes."""
+DRIVERS = Path(__file__).parents[4] / "benchmarks/peers"
+"""The programs that measure other queues. A checkout has them, an installed package does not."""
+NO_DRIVERS = "an installed standfast has no drivers for other queues; run the bench from a checkout to measure them"
 NONE = "none"
 NODE = "node"
 INSTALL_SECONDS = 180
@@ -65,13 +68,20 @@ class _Answer(msgspec.Struct):
 def prepare(given: str | None, say: Say) -> Installed:
     """Give the environment at this path, or the user's own one, made and filled where it is not yet."""
     if given == NONE:
-        return Installed("", "", {}, {package.title: "--peers none" for package in PACKAGES})
+        return _without_peers("--peers none")
+    if not DRIVERS.is_dir():
+        say(NO_DRIVERS)
+        return _without_peers(NO_DRIVERS)
     if given is not None:
         return _look(_python_in(Path(given)), Path(given) / NODE, {})
     node = usual_place() / NODE
     python = _python_in(usual_place(), make=say)
     missing = [package for package in PACKAGES if package.title not in _look(python, node, {}).versions]
     return _look(python, node, {package.title: _install(python, node, package, say) for package in missing})
+
+
+def _without_peers(why: str) -> Installed:
+    return Installed("", "", {}, {package.title: why for package in PACKAGES})
 
 
 def usual_place() -> Path:

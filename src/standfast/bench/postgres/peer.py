@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from standfast.bench import peers
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.postgres.bench_server import analyze
 from standfast.bench.postgres.contestant import Failed
-from standfast.bench.postgres.environment import Installed, Package
+from standfast.bench.postgres.environment import DRIVERS, Installed, Package
 from standfast.bench.postgres.peer_process import PeerProcess
 from standfast.bench.sizes import BULK, CALLERS, PAYLOAD, Sizes
 from standfast.bench.starting import UNCOUNTED, start_figures
 
-HARNESS = Path(peers.__file__).with_name("harness.py")
-NODE_HARNESS = HARNESS.with_name("graphile_harness.cjs")
+HARNESS = DRIVERS / "harness.py"
+NODE_HARNESS = DRIVERS / "graphile_harness.cjs"
 
 
 class Counted(msgspec.Struct, frozen=True):

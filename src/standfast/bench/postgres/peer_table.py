@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
-import click
-
+from standfast.bench.layout import Layout
 from standfast.bench.postgres.peer_report import Report
 from standfast.bench.postgres.peer_rows import PEERS, Row
 from standfast.bench.postgres.product import TITLE
@@ -19,12 +15,7 @@ LEFT = frozenset({0, len(HEADINGS) - 1})
 
 def show(report: Report) -> None:
     """Print the report, with colours where there is a terminal and rich."""
-    click.echo(heading(report))
-    if sys.stdout.isatty() and importlib.util.find_spec("rich"):
-        _show_rich(report)
-    else:
-        click.echo("\n".join(plain(report)))
-    click.echo("\n".join(["", *notes(report)]))
+    layout(report).show(heading(report), notes(report))
 
 
 def heading(report: Report) -> str:
@@ -44,27 +35,9 @@ def heading(report: Report) -> str:
     )
 
 
-def plain(report: Report) -> list[str]:
-    """Lay the rows out in columns as wide as their widest cell."""
-    lines = [HEADINGS, *(cells(row) for row in report.rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    return ["  ".join(_pad(cell, widths[at], at) for at, cell in enumerate(line)).rstrip() for line in lines]
-
-
-def _pad(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column in LEFT else cell.rjust(width)
-
-
-def _show_rich(report: Report) -> None:
-    from rich.console import Console  # noqa: PLC0415 - an extra, and only for terminals
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False)
-    for at, title in enumerate(HEADINGS):
-        table.add_column(title, justify="left" if at in LEFT else "right")
-    for row in report.rows:
-        table.add_row(*cells(row), style={True: "green", False: "red", None: ""}[row.passes])
-    Console().print(table)
+def layout(report: Report) -> Layout:
+    """Lay the rows out."""
+    return Layout(HEADINGS, [(cells(row), row.passes) for row in report.rows], LEFT)
 
 
 def cells(row: Row) -> tuple[str, ...]:

@@ -29,6 +29,12 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);  // UTC, as everywhere on the page
+  // As figures.py writes them: thousands stand apart, and less than a second is in milliseconds.
+  const number = (value) => {
+    const [whole, rest] = String(Math.round(value * 100) / 100).split(".");
+    return whole.replace(/\B(?=(\d{3})+$)/g, "\u00a0") + (rest ? `.${rest}` : "");
+  };
+  const span = (seconds) => (seconds > 0 && seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${number(seconds)} s`);
   const drawn = new Map();
   const roomFor = (_, marks) => Math.max(34, 10 + 7 * Math.max(0, ...(marks || []).map((each) => String(each).length)));
   const STEPS = [-3, -2, -1, 0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`)));
@@ -43,7 +49,7 @@
       width: box.clientWidth, height: 130, cursor: { show: false }, legend: { show: false },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
       padding: [6, 8, 0, 0],
-      axes: [{ ...axis, size: 24, space: 64, values: (_, marks) => marks.map(clock) }, { ...axis, size: roomFor, space: 28, incrs: steps }],
+      axes: [{ ...axis, size: 24, space: 64, values: (_, marks) => marks.map(clock) }, { ...axis, size: roomFor, space: 28, incrs: steps, values: (_, marks) => marks.map((each) => number(each)) }],
       series: [{}, ...lines],
     }, [[], ...columns.map(() => [])], box);
   };
@@ -61,7 +67,7 @@
       for (const name of columns) {
         const last = lines[name].at(-1);
         const place = document.querySelector(`[data-last="${name}"]`);
-        if (place) place.textContent = last == null ? "–" : String(Math.round(last * 1000) / 1000);
+        if (place) place.textContent = last == null ? "–" : place.dataset.unit === "s" ? span(last) : number(last);
       }
     }
   };

@@ -15,6 +15,8 @@
   let answered = Date.now(), asked = null, saying = null;
   let stream = null, drawn = Date.now(), pause = PAUSE, due = null, settled = null;
 
+  // How far a job is comes without a notice: while it is shown, the clock draws.
+  const every = () => (open() && !place().querySelector("progress.moving") ? STREAMING : ALONE);
   const draw = () => { drawn = Date.now(); window.htmx.trigger(place(), "news"); };
   const drawSettled = () => { clearTimeout(settled); settled = setTimeout(draw, SETTLED); };
   const drawNow = () => { due = null; draw(); drawSettled(); };
@@ -65,7 +67,7 @@
   // A hidden page keeps no connection: browsers have few of them for one server.
   document.addEventListener("visibilitychange", () => { if (seen()) { news(); listen(); } else leave(); });
   setInterval(late, 1000);
-  setInterval(() => { if (seen() && Date.now() - drawn >= (open() ? STREAMING : ALONE)) draw(); }, 250);
+  setInterval(() => { if (seen() && Date.now() - drawn >= every()) draw(); }, 250);
   setInterval(listen, STREAMING);
   listen();
 })();

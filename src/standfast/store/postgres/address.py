@@ -33,7 +33,8 @@ class Address(NamedTuple):
         schema = ours.get("schema", DEFAULT_SCHEMA)
         if not _NAME.fullmatch(schema):
             raise ConfigurationError(
-                f"schema={schema!r} is no name for a schema: use lower-case letters, digits and underscores, at most 63"
+                f"schema={schema!r} is not a name for a schema; use lower-case letters, digits and "
+                "underscores, at most 63"
             )
         return cls(server, schema, ours.get("listen", server), _yes("prepare", ours.get("prepare")))
 

@@ -18,10 +18,12 @@ from standfast.store.postgres.session import Numbered, Session, numbered
 from standfast.store.statements import Statement
 from standfast.store.steps import Batch, Rows
 
-Mistaken = psycopg.errors.DivisionByZero
-"""What the server says where a check fails."""
+MISTAKEN = (psycopg.errors.DivisionByZero, psycopg.errors.UniqueViolation)
+"""What the server says where a check fails, and where a number that came earlier was given to another job."""
 SURE_AFTER = 2
 """How often in a row a question must have had the same answer before that is taken for granted."""
+MOST_ANSWERS = 256
+"""How many answers are kept: each set of queues that a round is about is a question of its own."""
 NUMBERS_KEPT = 1.0
 """Seconds that numbers may wait for their jobs: those of all processes stay in the order of time, nearly."""
 FEWEST_NUMBERS = 16
@@ -92,8 +94,12 @@ class Assumptions:
         found = self._session.ask(statement.ask, given)
         as_text = found[0][-1] if found else "[]"
         times = known.times + 1 if known is not None and known.as_text == as_text else 1
-        self._told[key] = Told(as_text, [row[:-1] for row in found], times)
-        return self._told[key].rows
+        rows = [row[:-1] for row in found]
+        self._told.pop(key, None)
+        while len(self._told) >= MOST_ANSWERS:
+            del self._told[next(iter(self._told))]  # the one that was asked for longest ago
+        self._told[key] = Told(as_text, rows, times)
+        return rows
 
     # --- writes
 
@@ -101,8 +107,7 @@ class Assumptions:
         """Take it that every row is written that a statement is given."""
         if not self.trusted:
             return self._session.ask(statement.ask, given)
-        numbers = _integers(parameters["numbers"]) if isinstance(parameters, Mapping) else []
-        count = len(numbers or parameters)
+        count = len(_integers(parameters["numbers"]) if isinstance(parameters, Mapping) else parameters)
         self._session.tell(statement.check, {**given, "count": count})
         return [(count,)]
 
@@ -110,7 +115,8 @@ class Assumptions:
 
     def numbers(self, statement: Numbered, count: int) -> Rows:
         """Give numbers for new jobs out of those that came with an earlier answer, and have more come with the next."""
-        if len(self._numbers) < count or self._elapsed() - self._numbers_came > NUMBERS_KEPT:
+        kept = self.trusted and self._elapsed() - self._numbers_came <= NUMBERS_KEPT
+        if len(self._numbers) < count or not kept:
             self._bring(self._session.ask(statement, {"count": 2 * count}))
         taken, self._numbers = self._numbers[:count], self._numbers[count:]
         if len(self._numbers) < count:

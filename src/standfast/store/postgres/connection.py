@@ -93,10 +93,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         if self.session is not None:
             self.session.begin_at_once(opening, expected)
 
-    def finish(self) -> None:
-        """Commit; raise Unanswered where it is unknown whether that was carried out."""
+    def finish(self, notice: tuple[str, str] | None = None) -> None:
+        """Commit; raise Unanswered where it is unknown whether that was carried out.
+
+        The notice, of channel and message, is for a session that is ours alone.
+        """
         if self.session is not None:
-            self.session.commit()
+            self.session.commit(notice)
             return
         try:
             self.execute("COMMIT", prepare=False)  # there is nothing to plan

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from standfast.clock import Clock
 from standfast.concurrency.flows import Answer, SyncOrAsync
 from standfast.concurrency.threads import run_in_thread
-from standfast.errors import ConfigurationError
+from standfast.errors import ConfigurationError, OtherDatabase
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import TELL_THE_TIME
@@ -87,7 +87,7 @@ class Foreign:
         [(readable_by, _)] = yield "enter", {}
         check_readable("postgres", readable_by, str(self._address))
         round_ = Round(self._clock.of_server(facts.now), 0.0, "", self._scripts.riders)
-        results: list[list[Result]] = yield from self._scripts.run(round_, [Call(script, [item])])
+        results: list[list[Result]] = yield from self._scripts.run(round_, [Call(script, [item])], None)
         for message in messages(round_.work):
             yield "notify", {"channel": channel(self._address), "message": message}
         yield "use_schema", {"path": facts.path}
@@ -95,7 +95,7 @@ class Foreign:
 
     def _check(self, facts: Facts) -> None:
         if facts.store != self._identity:
-            raise ConfigurationError(
+            raise OtherDatabase(
                 f"tx is a connection to another database than the store's, which is {self._address}; nothing was "
                 "written: pass a connection to that one"
             )

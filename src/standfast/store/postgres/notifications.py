@@ -1,8 +1,8 @@
 """Tell other processes that there is work, and hear it from them, through NOTIFY and LISTEN.
 
 A notification is only a hint: one that is lost, or that no pooler lets through, costs latency and never a job, because
-workers also look by themselves. Hints are gathered for a moment, because each NOTIFY makes every commit with one wait
-for the others.
+workers also look by themselves. The first goes out with the commit that it tells of. Those that follow are gathered for
+a moment and sent by a thread, because each NOTIFY makes every commit with one wait for the others.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ PAUSE_AFTER_TROUBLE = 1.0
 LISTENS_FOR = 0.5
 ASKS_EVERY = 10.0
 LONGEST_NAME = 63
+NEVER = float("-inf")
 
 
 class Message(msgspec.Struct):
@@ -50,6 +51,7 @@ class ServerNotifier:
         self._address = address
         self._name = uuid.uuid4().hex
         self._waiting: Hint = {}
+        self._rang = NEVER
         self._news = threading.Condition()
         self._closed = False
         self._paused = False
@@ -63,6 +65,17 @@ class ServerNotifier:
                 self._waiting[queue] = min(seconds, self._waiting.get(queue, seconds))
             self._start("ringer", self._ring)
             self._news.notify_all()
+
+    def message_now(self, hint: Hint) -> str | None:
+        """Give the message that tells a hint, for a writer that commits now; None if hints must be gathered."""
+        with self._news:
+            if self._waiting or self._paused or self._closed or time.monotonic() - self._rang < GATHERED:
+                return None
+            found = messages(hint, self._name)
+            if len(found) != 1:
+                return None
+            self._rang = time.monotonic()
+            return found[0]
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
         """Start hearing the others, on a thread of its own."""
@@ -83,6 +96,7 @@ class ServerNotifier:
         while hint := self._gathered():
             try:
                 connection = connection or Connection.connect_to(self._address.server)
+                self._rang = time.monotonic()
                 for message in messages(hint, self._name):
                     connection.execute(NOTIFY, (channel(self._address), message))
             except (psycopg.Error, WrongAddress) as error:

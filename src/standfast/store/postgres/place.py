@@ -15,8 +15,8 @@ from standfast.store.migrations import migrations
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect
 from standfast.store.postgres.integrity import examine
-from standfast.store.postgres.postgres_engine import PostgresEngine
 from standfast.store.postgres.server import Server
+from standfast.store.postgres.two_writers import TwoWriters
 from standfast.store.reached_server import ReachedServer
 from standfast.store.scripts import RoundScripts
 from standfast.store.spoolfile import spool_path
@@ -43,9 +43,9 @@ class PostgresSchema:
         database = given.get("dbname") or os.environ.get("PGDATABASE") or given.get("user")
         return f"{host or 'localhost'}:{port or 5432}/{database} (schema {self._address.schema})"
 
-    def engine(self, clock: Clock, scripts: RoundScripts) -> PostgresEngine:
+    def engine(self, clock: Clock, scripts: RoundScripts) -> TwoWriters:
         """Make the engine that connects to the server."""
-        return PostgresEngine(Server(self._address, self._reached), clock, scripts, self._audit_file)
+        return TwoWriters(Server(self._address, self._reached), clock, scripts, self._audit_file)
 
     def exists(self) -> bool:
         """Take the store for there: only asking the server could tell, and using it will."""

@@ -16,7 +16,7 @@ from standfast.store.engine import FAULTS, CommitUnknown, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.postgres.address import Address
-from standfast.store.postgres.assumptions import Assumptions, Mistaken
+from standfast.store.postgres.assumptions import MISTAKEN, Assumptions
 from standfast.store.postgres.connection import (
     SHORTEST_LOCK,
     Connection,
@@ -29,6 +29,7 @@ from standfast.store.postgres.connection import (
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
+from standfast.store.postgres.server_time import TIME_OFF, ServerTime
 from standfast.store.postgres.session import CommitUnanswered
 from standfast.store.requests import Reading, Reply, Request
 from standfast.store.scripts import RoundScripts
@@ -36,17 +37,10 @@ from standfast.store.steps import Round, Script
 
 T = TypeVar("T")
 
-NEVER = float("-inf")
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""
 IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 """Errors that mean another transaction is in the way, and the server and the connection are fine."""
-SAME_TIME = 0.001
-"""Seconds that a message's way may seem to move the server's clock."""
-TIME_KEPT = 1.0
-"""Seconds for which the server need not be asked for its time again, nor whether it is still there."""
-TIME_OFF = 1.0
-"""Seconds by which it may be another time there than was reckoned: the message may have been on its way for long."""
 
 
 class PostgresEngine(Engine[Connection]):
@@ -68,12 +62,13 @@ class PostgresEngine(Engine[Connection]):
         self._opening = opening(server.address)
         self._opening_in_haste = opening(server.address, lock=SHORTEST_LOCK)
         self._opening_at_once = opening_at_once(server.address)
-        self._offset = 0.0
-        self._told = 0.0
-        self._told_at = NEVER
-        """What time the server last told, and when, on this connection."""
+        self._time = ServerTime(clock)
         self._readable_by = 0
         self._trusts = False
+        self._work: Hint = {}
+        """Which queues the round under way gives work to."""
+        self._rang = False
+        """Whether others heard of it with its commit."""
 
     def open(self) -> None:
         """Connect, bring the schema forward, ask for the time, start the writer."""
@@ -91,7 +86,7 @@ class PostgresEngine(Engine[Connection]):
 
     def now(self) -> float:
         """Give the server's time, as it was told last and has gone on since."""
-        return self._clock.elapsed() + self._offset
+        return self._time.now()
 
     def skew(self) -> float:
         """Give nothing: the server's wall clock is the queue's clock."""
@@ -108,7 +103,7 @@ class PostgresEngine(Engine[Connection]):
     def back_up(self, path: str) -> dict[str, int]:
         """Refuse: the server has better means."""
         raise ConfigurationError(
-            f"a store on PostgreSQL is backed up by the server's own means, as with "
+            f"back up a store on PostgreSQL with the server's own tools, for example "
             f"pg_dump --schema={self._server.address.schema} --format=custom --file={path}"
         )
 
@@ -117,11 +112,12 @@ class PostgresEngine(Engine[Connection]):
         return Foreign(tx, self._server.address, self._server.identity, self._clock, self._scripts)
 
     def _open(self) -> Connection:
-        self._told_at = NEVER
+        self._time.forget()
         with reopening("postgres", str(self._server.address)):
             return self._server.open()
 
     def _shut(self) -> None:
+        self.anchor.close()
         self._server.close()
         if self._connection is not None:
             self._connection.close()
@@ -132,21 +128,15 @@ class PostgresEngine(Engine[Connection]):
     def _begin(self, connection: Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
-            passed = self._clock.elapsed() - self._told_at
-            if self._trusts_session(connection) and not in_haste and self._knows_time(passed):
-                expected = {"readable_by": self._readable_by, "time": self._told + passed, "off": TIME_OFF}
+            trusts = self._trusts_session(connection) and self._readable_by and not in_haste
+            time = self._time.expected() if trusts else None
+            if time is not None:
+                expected = {"readable_by": self._readable_by, "time": time, "off": TIME_OFF}
                 connection.begin_at_once(self._opening_at_once, expected)
                 return
             rows = connection.begin(self._opening_in_haste if in_haste else self._opening)
-            self._told, self._readable_by = found_at_opening(rows, str(self._server.address))
-        self._told_at = self._clock.elapsed()
-        offset = self._clock.of_server(self._told) - self._told_at
-        if abs(offset - self._offset) > SAME_TIME:
-            self._offset = offset
-
-    def _knows_time(self, passed: float) -> bool:
-        """Tell whether the server told its time a moment ago, and it is as late as that makes it."""
-        return 0 <= passed < TIME_KEPT and abs(self._clock.of_server(self._told + passed) - self.now()) < TIME_OFF
+            server_time, self._readable_by = found_at_opening(rows, str(self._server.address))
+        self._time.set(server_time)
 
     def _trusts_session(self, connection: Connection) -> bool:
         """Have a session that is ours alone take for granted what this round may; tell whether it does."""
@@ -163,19 +153,27 @@ class PostgresEngine(Engine[Connection]):
         self._trusts = not alone
         try:
             return super()._transact(pending, alone=alone, waits=waits)
-        except Mistaken:
+        except MISTAKEN:
+            if not self._trusts:
+                raise
             self._trusts = False
             return super()._transact(pending, alone=alone, waits=waits)
 
     def _new_round(self, connection: Connection) -> Round:  # noqa: ARG002 - what it must tell came with BEGIN
-        return Round(self.now(), 0.0, "", self._scripts.riders)
+        round_ = Round(self.now(), 0.0, "", self._scripts.riders)
+        self._work = round_.work
+        return round_
 
     def _roll_back(self, connection: Connection) -> None:
         roll_back(connection)
 
     def _commit(self, connection: Connection) -> None:
+        """Commit, and have other processes hear with it what work it brings, where that may be told at once."""
+        direct = self._work and connection.session is not None
+        notice = self._server.message_now(self._work) if direct else None
+        self._rang = notice is not None
         try:
-            connection.finish()
+            connection.finish(notice)
         except CommitUnanswered as error:
             raise CommitUnknown from error
 
@@ -214,7 +212,8 @@ class PostgresEngine(Engine[Connection]):
         self._server.listen(listener)
 
     def _ring(self, hint: Hint) -> None:
-        self._server.notify(hint)
+        if not self._rang:
+            self._server.notify(hint)
 
 
 def _unread(address: Address) -> StoreUnavailable:

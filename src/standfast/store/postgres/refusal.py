@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import socket
 import time
 from contextlib import suppress
@@ -18,10 +17,12 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from standfast.portable import wait_for
+
 PROBE_SECONDS = 4.0
 """How long the traced try may take."""
 _STATE = re.compile(rb'^B\t\d+\tErrorResponse\t S "[^"]*" V "[^"]*" C "([0-9A-Z]{5})"', re.MULTILINE)
-_WAITS = {pq.PollingStatus.READING: select.POLLIN, pq.PollingStatus.WRITING: select.POLLOUT}
+READS, WRITES = pq.PollingStatus.READING, pq.PollingStatus.WRITING
 
 
 def is_lasting(sqlstate: str | None) -> bool:
@@ -71,10 +72,9 @@ def _attempt(conninfo: str, trace: int) -> None:
 
 def _finish(wire: pq.abc.PGconn, until: float) -> None:
     """Go on until the connection stands, has failed, or took too long."""
-    while (events := _WAITS.get(pq.PollingStatus(wire.connect_poll()))) is not None:
-        poll = select.poll()
-        poll.register(wire.socket, events)
-        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+    while (events := pq.PollingStatus(wire.connect_poll())) in (READS, WRITES):
+        left = max(0.0, until - time.monotonic())
+        if not wait_for(wire.socket, left, readable=events == READS, writable=events == WRITES):
             return
 
 

@@ -26,7 +26,7 @@ from standfast.store.postgres.connection import (
 )
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.identity import identity_sql
-from standfast.store.postgres.notifications import ServerNotifier
+from standfast.store.postgres.notifications import ServerNotifier, channel
 from standfast.store.postgres.refusal import is_unknown_host
 from standfast.store.postgres.server_schema import migrate
 from standfast.store.reached_server import ReachedServer
@@ -78,8 +78,8 @@ class Server:
         except psycopg.Error as error:
             if is_unknown_host(self.address.server) and not self._reached.before():
                 raise WrongAddress(
-                    f"cannot open {self.address}: {str(error).strip()}; this host never reached it, so it takes the "
-                    f"name for a wrong one; {MEND_ADDRESS}"
+                    f"cannot open {self.address}: {str(error).strip()}; this host has never reached it, so the "
+                    f"name is probably wrong; {MEND_ADDRESS}"
                 ) from error
             raise StoreUnavailable(
                 f"cannot open {self.address}: {str(error).strip()}; nothing was written: "
@@ -104,7 +104,7 @@ class Server:
                     connection.finish()
             except psycopg.DataError as error:
                 why = str(error).strip()
-                raise ConfigurationError(f"{self.address} cannot be asked for this: {why}") from error
+                raise ConfigurationError(f"{self.address} cannot answer this request: {why}") from error
             except psycopg.errors.InsufficientPrivilege as error:
                 self._drop_reader()
                 raise self.without_right(error) from error
@@ -152,6 +152,11 @@ class Server:
     def notify(self, hint: Hint) -> None:
         """Tell the others, soon."""
         self._notifier.notify(hint)
+
+    def message_now(self, hint: Hint) -> tuple[str, str] | None:
+        """Give channel and message of a hint that a writer may send with its commit."""
+        message = self._notifier.message_now(hint)
+        return None if message is None else (channel(self.address), message)
 
     def pause(self, seconds: float) -> bool:
         """Close every connection beside the writer's until `resume`; false if a read takes too long."""

@@ -8,7 +8,7 @@ question, or with the commit: a pipeline, in libpq's words.
 from __future__ import annotations
 
 import re
-import select
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 
+from standfast.portable import wait_for
 from standfast.store.statements import Statement
 from standfast.store.steps import Rows
 
@@ -29,6 +30,9 @@ BOOLEAN, INTEGER, BIGINT, DOUBLE, UNKNOWN = 16, 23, 20, 701, 0
 """Types by the server's numbers. What a text is, it finds out by itself."""
 LARGEST_INTEGER = (1 << 31) - 1
 FAILED, SYNCED, FOUND = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.TUPLES_OK
+
+BINARY = pq.Format.BINARY
+"""How the server sends rows: numbers need not be written out there and read here, which took most of the time."""
 
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -48,6 +52,13 @@ def numbered(name: str, statement: Statement) -> Numbered:
     names = list(dict.fromkeys(PARAMETER.findall(statement.sql)))
     sql = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement.sql)
     return Numbered(name, sql.encode(), tuple(names), statement.answers)
+
+
+NOTIFY = numbered(
+    "notify",
+    Statement("SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :message)", gives_rows=True),
+)
+"""A hint need not be on disk before it is heard: it is a transaction of its own, after the one that it tells of."""
 
 
 class Opening(NamedTuple):
@@ -70,6 +81,8 @@ class Session:
         self._longest = longest
         self._transformer = Transformer(connection)
         self._planned: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._prefix = f"standfast_{secrets.token_hex(6)}"
+        """What its plans are called: a pooler that passes for a server may have others of ours in the same session."""
         self.assumptions: Assumptions | None = None
         """What need not be waited for, where the writer has this session."""
         self._unanswered: list[Callable[[Rows], None] | None] = []
@@ -90,37 +103,53 @@ class Session:
 
     def ask(self, statement: Numbered, given: Mapping[str, Any]) -> Rows:
         """Run a statement; give its rows, or how many it changed."""
-        self._wire.send_query_prepared(*self._ready_to_send(statement, given))
+        self._wire.send_query_prepared(*self._ready_to_send(statement, given), result_format=BINARY)
         return self._rows(self._answers()[-1])
 
     def tell(self, statement: Numbered, given: Mapping[str, Any], heard: Callable[[Rows], None] | None = None) -> None:
         """Have a statement run whose answer nobody waits for. If it fails, the next call says so."""
         plan, values = self._ready_to_send(statement, given)
         self._wire.enter_pipeline_mode()
-        self._wire.send_query_prepared(plan, values)
+        self._wire.send_query_prepared(plan, values, result_format=BINARY)
         self._unanswered.append(heard)
 
-    def commit(self) -> None:
-        """Commit after all that was told.
+    def commit(self, notice: tuple[str, str] | None = None) -> None:
+        """Commit after all that was told; then send a notice, of which it does not matter whether it arrives.
 
-        Answers come in order: the server's word that something before the COMMIT failed says that it was not carried
-        out. Without an answer, it is unknown.
+        Answers come in order. Only if the session is still in a failed transaction do we know that the COMMIT was
+        skipped; a pooler that lost its server reports idle. Without an answer, it is unknown.
         """
+        ready = None if notice is None else self._prepared_notice(notice)
         before = len(self._unanswered)
         try:
-            self._wire.send_query_params(b"COMMIT", None)
+            self._send_commit(ready)
             answers = self._collected()
         except psycopg.Error as error:
             raise CommitUnanswered(str(error)) from error
         failed = [answer for answer in answers[:before] if _state(answer)]
-        if failed:
-            self.roll_back()  # the server skipped the COMMIT: the transaction is open still, and takes nothing more
-        _check(failed)
+        if failed and self._wire.transaction_status == pq.TransactionStatus.INERROR:
+            self.roll_back()  # the server skipped the COMMIT, and takes nothing more
+            _check(failed)
         try:
-            _check(answers)
+            _check(answers[: before + 1])
             answers[before]
         except (psycopg.Error, IndexError) as error:
             raise CommitUnanswered(str(error)) from error
+
+    def _prepared_notice(self, notice: tuple[str, str]) -> tuple[bytes, list[bytes | None]]:
+        """Have the notice planned before the COMMIT is sent: what fails here leaves no doubt about that."""
+        try:
+            return self._ready_to_send(NOTIFY, dict(zip(NOTIFY.names, notice, strict=True)))
+        except psycopg.Error:
+            self.roll_back()
+            raise
+
+    def _send_commit(self, notice: tuple[bytes, list[bytes | None]] | None) -> None:
+        if notice is not None:
+            self._wire.enter_pipeline_mode()
+        self._wire.send_query_params(b"COMMIT", None)
+        if notice is not None:
+            self._wire.send_query_prepared(*notice)
 
     def roll_back(self) -> None:
         """Take back everything, also what was told and not answered yet."""
@@ -139,7 +168,7 @@ class Session:
         """Give the name by which the session knows a statement with parameters of these types."""
         key = statement.name, tuple(types)
         if key not in self._planned:
-            name = f"standfast_{len(self._planned)}".encode()
+            name = f"{self._prefix}_{len(self._planned)}".encode()
             self._wire.send_prepare(name, statement.sql, types)
             self._answers()
             self._planned[key] = name
@@ -159,7 +188,7 @@ class Session:
             self._wire.pipeline_sync()
         until = time.monotonic() + self._longest
         while self._wire.flush():  # where nothing can be sent, it reads what has come
-            self._ready(select.POLLIN | select.POLLOUT, until)
+            self._ready(until, writable=True)
         answers: list[PGresult] = []
         while (answer := self._next(until)) is not None or piped:  # in a pipeline, there is a gap after each
             if answer is None and self._wire.status != pq.ConnStatus.OK:
@@ -180,15 +209,13 @@ class Session:
 
     def _next(self, until: float) -> PGresult | None:
         while self._wire.is_busy():
-            self._ready(select.POLLIN, until)
+            self._ready(until)
             self._wire.consume_input()
         return self._wire.get_result()
 
-    def _ready(self, events: int, until: float) -> None:
+    def _ready(self, until: float, *, writable: bool = False) -> None:
         """Wait for the server, but not for ever."""
-        poll = select.poll()
-        poll.register(self._wire.socket, events)
-        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        if not wait_for(self._wire.socket, max(0.0, until - time.monotonic()), writable=writable):
             self._connection.close()
             raise psycopg.OperationalError(f"the server did not answer within {self._longest:.0f} s")
 

@@ -31,6 +31,9 @@ END $$
 """
 """Refuses everybody else, with an error that lets them try again until their deadlines."""
 
+COUNTING = ("job_count_inserted", "job_count_updated", "job_count_deleted")
+"""The triggers that count jobs which are more than plain."""
+
 
 class Mark(NamedTuple):
     """Whose promotion this is (the source's name), how far it came (`copying`, `ready`, `live`), and its account."""
@@ -83,6 +86,8 @@ class Target:
             if known is None:
                 self._check_empty(tables)
             self._run(f"TRUNCATE {', '.join(tables)}")
+            for trigger in COUNTING:
+                self._run(f"ALTER TABLE job DISABLE TRIGGER {trigger}")
             self._write_mark(Mark(source, "copying", None))
 
     def _tables(self) -> list[str]:
@@ -114,8 +119,11 @@ class Target:
         self._run("INSERT INTO promotion VALUES (%s, %s, %s)", (mark.source, mark.state, account))
 
     def ready(self, source: str, account: dict[str, Any]) -> None:
-        """Say that everything is here and was compared."""
+        """Say that everything is here and was compared, and count it: jobs were copied without being counted."""
         with self._transaction():
+            for trigger in COUNTING:
+                self._run(f"ALTER TABLE job ENABLE TRIGGER {trigger}")
+            self._run("SELECT count_all_jobs()")
             self._write_mark(Mark(source, "ready", account))
 
     def open_to_all(self, source: str, account: dict[str, Any] | None) -> None:
@@ -252,6 +260,6 @@ class Target:
         except psycopg.Error as error:
             raise StoreUnavailable(
                 f"cannot go on with {self._address}: {str(error).strip()}; "
-                "run promote again: it finds out how far it came",
+                "run promote again: it continues where it stopped",
                 definite=True,
             ) from error

@@ -46,7 +46,7 @@ def _check(target: apsw.Connection, held: dict[str, int], contents: Contents) ->
     if found != "ok":
         raise StoreUnavailable(f"the copy is damaged: {found}; it was deleted, try again elsewhere", definite=True)
     if contents(target) != held:
-        raise StoreUnavailable("the copy does not hold what the store holds; it was deleted, try again", definite=True)
+        raise StoreUnavailable("the copy differs from the store; it was deleted: try again", definite=True)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def check_free(path: Path) -> None:
     """Refuse to overwrite a file, or to lay one between what is left of another."""
     for taken in (path, *companion_files(path)):
         if taken.exists():
-            raise ConfigurationError(f"{taken} is already there, and nothing is overwritten; name another file")
+            raise ConfigurationError(f"{taken} already exists, and nothing was overwritten; name another file")
     if not path.resolve().parent.is_dir():
         raise ConfigurationError(f"there is no directory {path.resolve().parent}; make it first")
 
@@ -91,7 +91,7 @@ def opened(path: str) -> Iterator[apsw.Connection]:
     try:
         with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             if not check_owner(connection, path):
-                raise ConfigurationError(f"{path} is empty, and no backup")
+                raise ConfigurationError(f"{path} is empty; it is not a backup")
             yield connection
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise ConfigurationError(f"{path} is no backup of a store, or a damaged one: {error}") from error
+        raise ConfigurationError(f"{path} is not a backup of a store, or it is damaged: {error}") from error

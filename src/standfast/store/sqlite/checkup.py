@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import apsw
 
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable, WrongAddress
+from standfast.portable import user_name
+from standfast.printable import data_size
 from standfast.store.consistency import CONSISTENT, INCONSISTENT, check_consistent
 from standfast.store.finding import Finding
 from standfast.store.sqlite.file_schema import migrations
@@ -53,7 +56,7 @@ def schema_version(path: str) -> int:
             ours = check_owner(connection, path)
             return int(connection.execute("SELECT version FROM schema").get) if ours else 0
     except apsw.NotADBError as error:
-        raise WrongAddress(f"{path} is no SQLite database; give standfast a file of its own") from error
+        raise WrongAddress(f"{path} is not a SQLite database; give standfast its own file") from error
     except apsw.Error as error:
         raise StoreUnavailable(f"cannot read {path}: {error}; nothing was written", definite=True) from error
 
@@ -74,24 +77,21 @@ def _file(path: Path) -> str:
         raise ConfigurationError(f"{path.resolve()} is a directory; name a file")
     if not path.exists():
         return f"{path.resolve()} is not there yet; the first use creates it"
-    return f"{path.resolve()}, {path.stat().st_size >> 10} KiB"
+    return f"{path.resolve()}, {data_size(path.stat().st_size)}"
 
 
 def _disk(path: Path, room: int) -> str:
-    disk = os.statvfs(_nearest(path.parent))
-    free = disk.f_bavail * disk.f_frsize
+    free = shutil.disk_usage(_nearest(path.parent)).free
     if free < room:
-        raise ConfigurationError(f"{free >> 20} MiB are free, and new work needs {room >> 20}; free some space")
-    return f"{free >> 20} MiB free"
+        raise ConfigurationError(f"{data_size(free)} are free, and new work needs {data_size(room)}; free some space")
+    return f"{data_size(free)} free"
 
 
 def _permissions(path: Path) -> str:
     found = path if path.exists() else _nearest(path.parent)
     for needed in {found, _nearest(path.parent)}:
         if not os.access(needed, os.R_OK | os.W_OK):
-            raise ConfigurationError(
-                f"{needed} cannot be written by uid {os.getuid()}; SQLite needs file and directory"
-            )
+            raise ConfigurationError(f"{needed} cannot be written by {user_name()}; SQLite needs file and directory")
     mode = found.stat().st_mode & 0o777
     if path.is_file() and mode & OTHERS:
         raise ConfigurationError(f"{path} has mode {mode:04o}, so others can read payloads; run: chmod 600 {path}")

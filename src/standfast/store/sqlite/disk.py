@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,7 @@ class Disk:
             return BOUNDLESS
         now = time.monotonic()
         if now >= self.plenty_until:
-            found = os.statvfs(Path(self._path).parent)
-            self._free = found.f_bavail * found.f_frsize
+            self._free = shutil.disk_usage(Path(self._path).parent).free
             self.plenty_until = now + ASK_AGAIN_AFTER if self._free >= PLENTY else 0.0
         return self._free
 

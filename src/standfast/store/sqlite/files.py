@@ -111,7 +111,7 @@ class Files:
         try:
             yield
         except apsw.NotADBError as error:
-            raise WrongAddress(f"{self.path} is no SQLite database; give standfast a file of its own") from error
+            raise WrongAddress(f"{self.path} is not a SQLite database; give standfast its own file") from error
         except (OSError, apsw.Error) as error:
             raise StoreUnavailable(
                 f"cannot open {self.path}: {error}; nothing was written: {_step(error, Path(self.path).parent)}",
@@ -182,7 +182,9 @@ class Files:
         if self._damage is None and (damage := self.watch.moved()):
             self._stop(damage)
         spoiled = self._damage is not None and not self._mendable
-        let_go(connection, as_it_is=spoiled or self.watch.is_shorter())
+        as_it_is = spoiled or self.watch.is_shorter()
+        self.watch.database_only()  # first: a reader may look while this closes
+        let_go(connection, as_it_is=as_it_is)
 
     def relieve_wal(self, connection: apsw.Connection) -> None:
         """Keep the WAL small, between two rounds."""

@@ -280,5 +280,5 @@ def check_owner(connection: apsw.Connection, path: str) -> bool:
     if marked == APPLICATION_ID:
         return True
     if marked or connection.execute("SELECT count(*) FROM sqlite_schema").get:
-        raise WrongAddress(f"{path} is another program's database; give standfast a file of its own")
+        raise WrongAddress(f"{path} is another program's database; give standfast its own file")
     return False

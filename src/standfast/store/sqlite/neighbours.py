@@ -4,13 +4,13 @@ A turn: SQLite's busy handler alone lets one process win five to thirty times as
 for the same file lock, the baton, each as often as the others, and only its holder asks SQLite, so that none is ahead
 for long.
 
-Work: after a commit, one UNIX datagram goes to each listener and names the queues that have some. A datagram is only a
-hint. One that is lost costs latency, never a job: workers also poll.
+Work: after a commit, one datagram goes to each listener and names the queues that have some. Listeners are found by
+files in a directory beside the database: UNIX sockets, or, where the system has none, names that end with a port of the
+loopback address. A datagram is only a hint. One that is lost costs latency, never a job: workers also poll.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -25,7 +25,9 @@ from pathlib import Path
 import apsw
 import msgspec
 
+from standfast.portable import EXCLUSIVE, FREE, OWN_HANDLE, lock, user_id
 from standfast.store.hints import Hint
+from standfast.store.sqlite.datagrams import DATAGRAMS, Address
 from standfast.store.sqlite.handle import patience
 
 log = logging.getLogger("standfast.store")
@@ -43,7 +45,7 @@ class Baton:
     """A lock on a file beside the database, held only between asking for the write lock and getting it."""
 
     def __init__(self, path: str) -> None:
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | OWN_HANDLE, 0o600)
         self.patience = patience()
         """How the writer's connection waits for the lock."""
 
@@ -55,7 +57,7 @@ class Baton:
         until = time.monotonic() + (LONGEST_WAIT if waits else 0.0)
         while True:
             try:
-                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(self.descriptor, EXCLUSIVE)
             except BlockingIOError:
                 if time.monotonic() >= until:
                     return False
@@ -84,7 +86,7 @@ def begin(connection: apsw.Connection, baton: Baton | None, *, waits: bool = Tru
         if not waits:
             connection.set_busy_handler(baton.patience)
         if is_ours:
-            fcntl.flock(baton.descriptor, fcntl.LOCK_UN)  # the next process may ask
+            lock(baton.descriptor, FREE)  # the next process may ask
 
 
 def bell_directory(path: str) -> Path:
@@ -93,7 +95,7 @@ def bell_directory(path: str) -> Path:
     if len(os.fsencode(beside)) <= LONGEST_SOCKET_PATH:
         return beside
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"standfast-{os.getuid()}-{name}"
+    return Path(tempfile.gettempdir()) / f"standfast-{user_id()}-{name}"
 
 
 class DatagramNotifier:
@@ -101,12 +103,12 @@ class DatagramNotifier:
 
     def __init__(self, path: str) -> None:
         self._directory = bell_directory(path)
-        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender = DATAGRAMS.sender()
         self._sender.setblocking(False)  # noqa: FBT003 - the socket module's own signature
         self._own: str | None = None
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
-        self._listeners: list[str] = []
+        self._listeners: list[tuple[str, Address]] = []
         self._seen_change = -1
 
     def notify(self, hint: Hint) -> None:
@@ -115,19 +117,23 @@ class DatagramNotifier:
             change = os.stat(self._directory).st_mtime_ns  # noqa: PTH116 - after every commit, and a Path is slow
             if change != self._seen_change:
                 self._seen_change = change
-                self._listeners = [str(file) for file in self._directory.iterdir() if str(file) != self._own]
+                self._listeners = self._others()
         except OSError:  # no other process listens
             return
         if self._listeners:
             self._send(msgspec.json.encode(hint))
 
+    def _others(self) -> list[tuple[str, Address]]:
+        files = [str(file) for file in self._directory.iterdir() if str(file) != self._own]
+        return [(file, address) for file in files if (address := DATAGRAMS.address(file)) is not None]
+
     def _send(self, message: bytes) -> None:
-        for address in self._listeners:
+        for file, address in self._listeners:
             try:
                 self._sender.sendto(message, address)
             except ConnectionRefusedError:
                 with suppress(OSError):
-                    Path(address).unlink(missing_ok=True)
+                    Path(file).unlink(missing_ok=True)
             except OSError:
                 continue  # it has hints enough, or has just left
 
@@ -142,17 +148,23 @@ class DatagramNotifier:
 
     def _listen(self, callback: Callable[[Hint], None]) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        self._own = str(self._directory / f"{os.getpid()}-{os.urandom(4).hex()}")
-        self._listener = listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        listener.bind(self._own)
+        listener, own = self._listener, self._own = DATAGRAMS.listener(self._directory)
         self._thread = threading.Thread(
-            target=self._hear, args=(listener, callback), name="standfast-bell", daemon=True
+            target=self._hear, args=(listener, own, callback), name="standfast-bell", daemon=True
         )
         self._thread.start()
 
     @staticmethod
-    def _hear(listener: socket.socket, callback: Callable[[Hint], None]) -> None:
-        while message := listener.recv(65536):
+    def _hear(listener: socket.socket, own: str, callback: Callable[[Hint], None]) -> None:
+        while True:
+            try:
+                message = listener.recv(65536)
+            except TimeoutError:
+                with suppress(OSError):
+                    os.utime(own)  # it is still heard
+                continue
+            if not message:
+                return
             try:
                 hint = _decode(message)
             except msgspec.DecodeError:
@@ -163,7 +175,8 @@ class DatagramNotifier:
         """Stop listening and notifying, also where the socket's file was deleted."""
         if self._listener is not None and self._own is not None:
             with suppress(OSError):
-                self._sender.sendto(b"", self._own)  # what it waits for, where a shutdown does not wake it
+                # What it waits for, where a shutdown does not wake it.
+                self._sender.sendto(b"", DATAGRAMS.address(self._own) or self._own)
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
             with suppress(OSError):

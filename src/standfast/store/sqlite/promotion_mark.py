@@ -13,7 +13,7 @@ import apsw
 from standfast.errors import StoreMoved
 from standfast.store.migrations import check_readable
 
-BY_NUMBER = ("job", "body", "ending", "history", "effect")
+BY_NUMBER = ("job", "body", "ending", "history", "effect", "traceback", "look", "job_progress")
 CLOSED = (
     *BY_NUMBER,
     "idempotency",

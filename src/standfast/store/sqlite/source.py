@@ -90,8 +90,8 @@ class Source:
         found = promotion_mark.look(self._connection)
         if found is None or found.run != self._run or found.state != "copying":
             raise StoreUnavailable(
-                f"the promotion of {self.path} was interrupted: it was not heard of for {HEARD_OF_WITHIN:.0f} s, or "
-                "another one began; the store goes on: run it again",
+                f"the promotion of {self.path} was interrupted: it did not report for {HEARD_OF_WITHIN:.0f} s, or "
+                "another one began; the old store stays in use: run promote again",
                 definite=True,
             )
         until = self.now() + NO_CLAIMS_FOR if not claims else 0.0
@@ -227,7 +227,7 @@ class Source:
             yield
         except apsw.Error as error:
             raise StoreUnavailable(
-                f"cannot go on with {self.path}: {error}; run promote again: it finds out how far it came",
+                f"cannot go on with {self.path}: {error}; run promote again: it continues where it stopped",
                 definite=True,
             ) from error
 

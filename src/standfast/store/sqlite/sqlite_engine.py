@@ -25,14 +25,21 @@ from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.handle import LARGEST_WAL, closed_on_failure, roll_back
 from standfast.store.sqlite.neighbours import begin
 from standfast.store.sqlite.promotion_mark import check_usable, claims_frozen
-from standfast.store.statements import Statement, load
+from standfast.store.statements import Statement, on_demand
 from standfast.store.steps import Batch, Round, Rows, Script
 
 log = logging.getLogger("standfast.store")
 
 T = TypeVar("T")
 
-STATEMENTS: dict[str, Statement] = load("sqlite")
+STATEMENTS: dict[str, Statement] = on_demand("sqlite")
+
+OF_MOST_ROUNDS = (
+    *("known_queues", "next_numbers", "insert_bodies", "insert_jobs", "write_journal", "add_counters"),
+    *("next_due", "promote_due", "take_lane", "lane_heads", "take_jobs", "plain_claims", "count_claims"),
+    *("complete_jobs", "complete_some"),
+)
+"""Statements that most rounds run: they are read before the first one, and not while others wait for the write lock."""
 
 LONGEST_OPENING = 5.0
 """Seconds the first opening waits for other processes: as long as every call waits for the store."""
@@ -147,6 +154,8 @@ class SqliteEngine(Engine[apsw.Connection]):
 
     def open(self) -> None:
         """Open the file, bring its schema forward, set the clock, start the writer."""
+        for name in OF_MOST_ROUNDS:
+            STATEMENTS[name]
         with ExitStack() as refused:
             refused.callback(self._shut)
             self._connection, self._offset = self._first_connection(time.monotonic() + LONGEST_OPENING)
@@ -202,6 +211,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             return self._files.open()
 
     def _shut(self) -> None:
+        self.anchor.close()
         self._files.close(self._connection)
 
     def _let_go(self, connection: apsw.Connection) -> None:

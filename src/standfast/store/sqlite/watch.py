@@ -61,6 +61,10 @@ class Watch:
         self._files = (database, _File(f"{self._path}-wal"), _File(f"{self._path}-shm"))
         self.wal_bytes = self._files[1].size
 
+    def database_only(self) -> None:
+        """Stop watching the WAL and its index: whoever closes the database last removes them, and that is no damage."""
+        self._files = self._files[:1]
+
     def in_place(self, *, whole: bool = False) -> bool:
         """Tell whether every name leads where it did, and, if `whole`, to a file that did not become smaller.
 
@@ -82,14 +86,22 @@ class Watch:
         return True
 
     def moved(self) -> Damage | None:
-        """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed."""
-        return self._moved([file.look() for file in self._files])
+        """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed.
+
+        Where the writer closes or opens the database meanwhile, what was seen says nothing, and is looked at again.
+        """
+        while True:
+            files = self._files
+            damage = _moved(files, [file.look() for file in files])
+            if damage is None or files is self._files:
+                return damage
 
     def damaged(self, connection: apsw.Connection) -> Damage | None:
         """Find what was moved or cut. Runs in a write transaction that has written nothing: no one else writes then."""
-        found = [file.look() for file in self._files]
-        damage = self._moved(found) or self._cut(connection, found)
-        self.wal_bytes = self._files[1].size if self._files else 0
+        files = self._files
+        found = [file.look() for file in files]
+        damage = _moved(files, found) or self._cut(connection, found)
+        self.wal_bytes = files[1].size if len(files) > 1 else 0
         return damage
 
     def lost(self) -> Damage | None:
@@ -101,13 +113,6 @@ class Watch:
         """Tell whether a file is shorter than it was, for whatever reason."""
         return any(isinstance(size := file.look(), int) and size < file.size for file in self._files)
 
-    def _moved(self, found: Sequence[int | str]) -> Damage | None:
-        gone = [(file, what) for file, what in zip(self._files, found, strict=True) if isinstance(what, str)]
-        if not gone:
-            return None
-        mendable = not isinstance(found[0], str) and all(what == REMOVED for _, what in gone)
-        return Damage(gone[0][0].path, gone[0][1], mendable)
-
     def _cut(self, connection: apsw.Connection, found: Sequence[int | str]) -> Damage | None:
         for file, size, is_whole in zip(self._files, found, WHOLE, strict=False):
             if isinstance(size, int) and size != file.size:
@@ -115,6 +120,14 @@ class Watch:
                     return Damage(file.path, CUT)
                 file.size = size
         return None
+
+
+def _moved(files: Sequence[_File], found: Sequence[int | str]) -> Damage | None:
+    gone = [(file, what) for file, what in zip(files, found, strict=True) if isinstance(what, str)]
+    if not gone:
+        return None
+    mendable = not isinstance(found[0], str) and all(what == REMOVED for _, what in gone)
+    return Damage(gone[0][0].path, gone[0][1], mendable)
 
 
 def _has_its_pages(_connection: apsw.Connection, path: str, _size: int) -> bool:

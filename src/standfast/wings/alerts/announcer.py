@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -22,9 +23,8 @@ from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.phrasing import pain, told
 from standfast.wings.alerts.rules import PAIN_EVERY
-from standfast.wings.alerts.scripts import Alert
 from standfast.wings.alerts.surfaces import PAIN, QUEUE, Notify
-from standfast.wings.alerts.words import Condition, OpenAlert
+from standfast.wings.alerts.words import Condition, LetterAlert, OpenAlert
 from standfast.wings.threads.scripts import IN_ORDER
 
 BEGINNING, END = 1, 2
@@ -42,7 +42,7 @@ class Telling(NamedTuple):
     untold: Step = ("", {})
 
 
-def cause_told(alert: Alert, now: float, window: float, jobs: Sequence[NewJob]) -> Telling:
+def cause_told(alert: LetterAlert, now: float, window: float, jobs: Sequence[NewJob]) -> Telling:
     """Tell of letters of one cause, and no more of them within the window; without jobs their alert is over."""
     known = {"fingerprint": alert.fingerprint, "told": alert.told, "now": now}
     if not jobs:
@@ -90,24 +90,27 @@ class Announcer:
         self._acceptor = acceptor
         self._notify = notify
 
-    async def tell_letters(self) -> None:
+    async def announce_letters(self) -> None:
         """Tell of the letters whose time has come."""
-        while await self._tell(alerts.due(self._store.now()), self._cause):
+        while await self._announce(alerts.due, self._cause):
             pass
 
     async def announce(self) -> None:
-        """Tell of what began or is over, and of what hurts."""
-        while self._notify.surfaces and await self._tell(alerts.untold(self._store.now()), self._edges):
+        """Tell of conditions that began or are over, and send pain signals for some that are open."""
+        while self._notify.surfaces and await self._announce(alerts.untold, self._edges):
             pass
         if self._notify.pain is not None:
-            await self._tell(alerts.hurting(self._store.now(), PAIN_EVERY), self._pain)
+            await self._announce(partial(alerts.hurting, every=PAIN_EVERY), self._pain)
 
-    async def _tell(self, read: Script[list[Row]], laid_out: Callable[[Row], list[Telling]]) -> bool:
-        """Tell what is read; tell whether there may be more: not where others were first, or there is no room."""
-        tellings = [telling for row in await self._store.read(read) for telling in laid_out(row)]
+    async def _announce(
+        self, due: Callable[[float], Script[list[Row]]], tellings_of: Callable[[Row], list[Telling]]
+    ) -> bool:
+        """Tell some of what is due; False once nothing is left, another process was first, or there is no room."""
+        rows = await self._store.read(due(self._store.now()))
+        tellings = [telling for row in rows for telling in tellings_of(row)]
         return bool(tellings) and any(await self._store.write_all(tell, tellings))
 
-    def _cause(self, alert: Alert) -> list[Telling]:
+    def _cause(self, alert: LetterAlert) -> list[Telling]:
         """Lay out what is told of one cause, a job for each surface: a dead one keeps none of the others waiting."""
         jobs: list[NewJob] = []
         if alert.number > alert.told:

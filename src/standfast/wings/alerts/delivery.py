@@ -15,7 +15,8 @@ from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, Permanent, Transient
 from standfast.outcome import Failed
 from standfast.rules import QueueRules, exponential
-from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.spine.registry import Declaration, Handler
+from standfast.typed.door import Door
 from standfast.wings.alerts.phrasing import body, event, title
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.surfaces import MISSING, PAIN, QUEUE, Notify, Surface
@@ -37,13 +38,13 @@ def with_room(rules: QueueRules, notify: Notify) -> QueueRules:
     """Refuse a queue that could never hold what one alert is told by: it is stored for every surface, or for none."""
     if rules.max_depth is not None and rules.max_depth < len(notify.surfaces):
         raise ConfigurationError(
-            f"max_depth of {QUEUE} is {rules.max_depth}, and an alert is told to up to {len(notify.surfaces)} surfaces "
-            "at once: no such alert would ever be told; allow more, or leave it out"
+            f"max_depth of {QUEUE} is {rules.max_depth}, and an alert goes to up to {len(notify.surfaces)} surfaces "
+            "at once, so no alert would ever be sent; raise max_depth, or leave it out"
         )
     return rules
 
 
-def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
+def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
     """Give the handler of the queue that carries alerts out."""
 
     async def deliver(job: Job) -> dict[str, Any] | Failed:

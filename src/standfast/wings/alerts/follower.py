@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from standfast.failure import Failure
+from standfast.job import Details
 from standfast.lifecycle import State
 from standfast.profiles import stored_rules
 from standfast.store.store import Store
@@ -51,7 +52,7 @@ class Follower:
         """Follow to the end of the journal, and tell what is due."""
         while await self._read_next():
             pass
-        await self._teller.tell_letters()
+        await self._teller.announce_letters()
 
     async def _read_next(self) -> bool:
         """Take the next rows; tell whether there may be more."""
@@ -79,7 +80,8 @@ class Follower:
         failure = _failure(row.failure) if row.failure else None
         triage = msgspec.json.decode(row.triage) if row.triage else {}
         by_itself = triage.get("replay_status") == "scheduled"
-        if not loud(row.queue, rules, State(row.state), failure, replays_by_itself=by_itself):
+        details = msgspec.json.decode(row.details, type=Details)
+        if not loud(row.queue, rules, State(row.state), failure, replays_by_itself=by_itself, details=details):
             return None
         surfaces = self._notify.routed(kind, row.queue, *(() if failure is None else failure.codes))
         if not surfaces:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from standfast.failure import Failure
+from standfast.failure.letter_advice import as_letter
 from standfast.redact import redacted_text
 from standfast.wings.alerts.rules import severity
 from standfast.wings.alerts.words import ADVICE, Condition, Key, OpenAlert
@@ -39,14 +40,15 @@ def told(condition: Condition, *, state: str, since: str, until: str | None = No
 def shown(alerts: Iterable[OpenAlert], skew: float, seen: Mapping[Key, Condition]) -> list[dict[str, Any]]:
     """Word open alerts for people, as they are seen now where they are.
 
-    One whose condition is gone is `clearing`, until it has been so for a minute.
+    One whose condition is gone is `clearing`, until it has been so for a minute. Of a queue any process sees that, also
+    while no worker runs that would write it down.
     """
     moment = moments(skew)
     return [
         {
             **_worded(seen.get(each.key) or each.condition),
             "since": msgspec.to_builtins(moment(each.started_at)),
-            "clearing": each.clear_since is not None,
+            "clearing": each.clear_since is not None or (bool(each.condition.queue) and each.key not in seen),
         }
         for each in alerts
     ]
@@ -76,6 +78,9 @@ def title(alert: dict[str, Any]) -> str:
         over = "over: " if alert["state"] == "ended" else ""
         return f"standfast: {over}{alert['message']} ({alert['kind']})"
     count, more = alert["count"], "more " if alert["more"] else ""
+    if alert.get("reason_code") == "consent_required":
+        waits = "job waits for its session's consent" if count == 1 else "jobs wait for their sessions' consent"
+        return f"standfast: {count} {more}{waits} in {alert['queue']}"
     letters = "letter" if count == 1 else "letters"
     return f"standfast: {count} {more}{letters} in {alert['queue']} ({alert.get('reason_code', alert['state'])})"
 
@@ -102,4 +107,4 @@ def sample(row: JobRow, kind: str, failure: Failure | None) -> dict[str, Any]:
     told: dict[str, str] = {"reason_code": failure.reason_code, "class": failure.cls, "landed": failure.landed}
     if failure.cause is not None:
         told["cause"] = failure.cause
-    return {**said, "state": row.state, **told, "message": message, "advice": failure.advice}
+    return {**said, "state": row.state, **told, "message": message, "advice": as_letter(failure).advice}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from standfast.failure import Class, Failure, reason
+from standfast.job import Details
 from standfast.lifecycle import LETTERS, State
 from standfast.rules import OURS, QueueRules
 from standfast.wings.alerts.words import AlertKind, Condition, Key, OpenAlert
@@ -16,6 +17,7 @@ CALM = 60.0
 PAIN_EVERY = 300.0
 """Seconds within which the same thing hurts once."""
 
+NOTHING_SAID = Details()
 WORTH_A_WRITE = 0.1
 """By what share a value must have changed before it is written anew."""
 
@@ -81,10 +83,28 @@ def severity(kind: AlertKind, value: float, threshold: float) -> float:
     return round(least + (1.0 - least) * (1.0 - limit / max(limit, value)), 3)
 
 
-def loud(queue: str, rules: QueueRules, state: State, failure: Failure | None, *, replays_by_itself: bool) -> bool:
-    """Tell whether a letter is loud: it needs a person, nothing more happens automatically, and it is not internal."""
+SESSION_DECIDES = frozenset({"deferred_submit", "scheduled_job"})
+"""The queue reasons of work whose session is told of a failure and decides whether to tell people."""
+
+
+def loud(
+    queue: str,
+    rules: QueueRules,
+    state: State,
+    failure: Failure | None,
+    *,
+    replays_by_itself: bool,
+    details: Details = NOTHING_SAID,
+) -> bool:
+    """Tell whether a letter is loud: it needs a person, nothing more happens automatically, and it is not internal.
+
+    What was submitted or scheduled for a session is quiet: the session has it in its inbox. Without a session only an
+    alert can tell of it.
+    """
     if queue.startswith(OURS) or state not in LETTERS or replays_by_itself:
         return False
     if rules.notify is not None:
         return rules.notify == "loud"
+    if details.session is not None and details.queue_reason in SESSION_DECIDES:
+        return False
     return failure is None or reason(failure.reason_code, Class(failure.cls)).loud

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from standfast.lifecycle import NoticeKind
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
-from standfast.wings.alerts.words import AlertKind, Condition, OpenAlert
+from standfast.wings.alerts.words import AlertKind, Condition, LetterAlert, OpenAlert
 from standfast.wings.records.reads import JobRow
 
 BITE = 100
@@ -49,17 +49,6 @@ class Found(NamedTuple):
     seq: int
     causes: tuple[Cause, ...]
     settle: float = 0.0
-
-
-class Alert(NamedTuple):
-    """Letters of one cause. Field order is the statement's."""
-
-    fingerprint: str
-    surfaces: str
-    sample: str
-    opened_at: float
-    number: int
-    told: int
 
 
 class Observation(NamedTuple):
@@ -185,9 +174,9 @@ def followed(name: str) -> Script[int | None]:
     return next((seq for (seq,) in (yield "follower", {"name": name})), None)
 
 
-def due(now: float) -> Script[list[Alert]]:
-    """Read the alerts whose time to be told has come."""
-    return [Alert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
+def due(now: float) -> Script[list[LetterAlert]]:
+    """Read the letters, cause by cause, whose time to be told has come."""
+    return [LetterAlert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
 
 
 def letters(ids: Sequence[str]) -> Script[list[JobRow]]:

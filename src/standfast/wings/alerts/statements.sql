@@ -1,6 +1,6 @@
 -- Statements of alerts. How they are written: store/statements.py.
 
--- columns: standfast.wings.alerts.scripts.Alert
+-- columns: standfast.wings.alerts.words.LetterAlert
 from alert: fingerprint, surfaces, sample, opened_at, number, told
 
 -- columns: standfast.wings.alerts.words.OpenAlert
@@ -24,7 +24,7 @@ VALUES (:fingerprint, :surfaces, :sample, :now, :tell_at, :number::integer)
 ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number, surfaces = excluded.surfaces, sample = excluded.sample
 
 -- name: due_alerts
-SELECT :columns(Alert) FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
+SELECT :columns(LetterAlert) FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
 
 -- name: alert_told
 -- locks: alerts

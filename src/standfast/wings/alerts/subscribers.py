@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,8 +20,9 @@ from standfast.errors import LowDisk, Permanent
 from standfast.job import NewJob
 from standfast.outcome import Failed
 from standfast.spine.accept import Acceptor
-from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.spine.registry import Declaration, Handler
 from standfast.store.store import Store
+from standfast.typed.door import Door
 from standfast.wings.alerts.cursors import Cursors, of_subscriber
 from standfast.wings.alerts.delivery import webhook
 from standfast.wings.alerts.sinks import Sinks
@@ -32,8 +33,9 @@ from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judge
 from standfast.wings.notices import scripts as notice_scripts
 from standfast.wings.notices.journal import journal
+from standfast.wings.notices.retries import retries_of
 from standfast.wings.notices.scripts import CarryRequest, JournalRow
-from standfast.wings.notices.words import Notice, cloud_event, gap, notices_of
+from standfast.wings.notices.words import Notice, RetryData, cloud_event, gap, notices_of
 
 log = logging.getLogger("standfast.notify")
 
@@ -72,7 +74,8 @@ class Subscriptions:
         rows = await journal(self._store, at, ROWS_AT_ONCE)
         if not rows:
             return False
-        end, found = self._wanted_notices(subscriber, at, rows)
+        retries = await retries_of(self._store, rows, self._store.skew())
+        end, found = self._wanted_notices(subscriber, at, rows, retries)
         if found or end - written >= AHEAD:
             return await self._moved(CarryRequest(kept, written, end, await self._jobs(name, found)))
         self._cursors.read_to(kept, end)
@@ -87,14 +90,16 @@ class Subscriptions:
         self._cursors.read_to(carrying.name, at)
         return at != carrying.since
 
-    def _wanted_notices(self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow]) -> tuple[int, list[Notice]]:
+    def _wanted_notices(
+        self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow], retries: Mapping[int, RetryData]
+    ) -> tuple[int, list[Notice]]:
         """Give the notices a subscriber wants, and how far they were looked for."""
         found: list[Notice] = []
         for row in rows:
             if 0 < at < row.seq - 1:
                 log.warning("%d transactions were pruned before a subscriber was told of them", row.seq - at - 1)
                 found.append(gap(at, row.seq, datetime.fromtimestamp(row.at + self._store.skew(), UTC)))
-            found += notices_of(row, self._store.skew(), partial(_wants, subscriber))
+            found += notices_of(row, self._store.skew(), partial(_wants, subscriber), retries.get(row.seq))
             at = row.seq
             if len(found) >= NOTICES_AT_ONCE:
                 break
@@ -116,7 +121,7 @@ def _wants(subscriber: Subscriber, kind: str, queue: str) -> bool:
     return queue not in CARRIERS and subscriber.wants(kind, queue)
 
 
-def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
+def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
     """Give the handler that carries one notice to one subscriber."""
 
     async def deliver(job: Job) -> dict[str, Any] | Failed:

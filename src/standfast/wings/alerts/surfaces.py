@@ -156,7 +156,7 @@ def _check(found: Notify) -> None:
         if len(surface.ways) != 1:
             raise ConfigurationError(f"surface {name!r} needs one of webhook, webhook_env and apprise_env")
         if surface.secret_env is not None and surface.apprise_env is not None:
-            raise ConfigurationError(f"surface {name!r} signs nothing: secret_env is for webhooks")
+            raise ConfigurationError(f"surface {name!r} cannot use secret_env: only webhooks are signed")
     for name, subscriber in found.subscribers.items():
         if len(subscriber.ways) != 1 or subscriber.apprise_env is not None:
             raise ConfigurationError(f"subscriber {name!r} needs one of webhook and webhook_env")

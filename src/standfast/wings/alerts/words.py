@@ -1,4 +1,13 @@
-"""Alerts: conditions with a beginning and an end, told once at each."""
+"""Alerts: something is wrong, and surfaces are told when it begins, when there is more of it, and when it is over.
+
+An alert is opened by one of two things. All that follows is the same for both: it is kept in the store, routed to
+surfaces, told by jobs that are stored with the note of it (`announcer.tell`), and closed.
+
+- `LetterAlert`: loud letters of one cause, as the journal brings them. It is told once they have settled, then what
+  came since, once a window; a window without another letter closes it.
+- `OpenAlert`: a condition, as a look sees it. It is told at its beginning and at its end, which is when the condition
+  has been gone for a minute.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +35,13 @@ class AlertKind(StrEnum):
 
 ADVICE = {
     AlertKind.DEPTH: "What its handlers call is probably down or slow; look: standfast stats, standfast health",
-    AlertKind.DEAD_LETTERS: "Look what they died of, and replay what can be: standfast dead groups",
-    AlertKind.GROWTH: "Something breaks right now; look what it is: standfast dead groups",
+    AlertKind.DEAD_LETTERS: "See the causes, then replay what can succeed now: standfast dead groups",
+    AlertKind.GROWTH: "Something is failing right now; see the causes: standfast dead groups",
     AlertKind.DENIALS: "Either the policy is too strict or a client keeps asking: standfast policy show",
     AlertKind.NO_WORKER: "Start a worker that serves it: standfast worker app:sf",
-    AlertKind.LATE_SWEEPER: "Jobs of lost workers are not recovered; start a worker, or check a worker's log",
-    AlertKind.STALLED: "Look why one of its jobs waits: standfast jobs, then standfast explain ID",
-    AlertKind.OVERDUE: "A plain function cannot be stopped; look what it hangs on, or restart its worker",
+    AlertKind.LATE_SWEEPER: "If a worker runs all the same, look at its log",
+    AlertKind.STALLED: "See why one of its jobs waits: standfast jobs, then standfast explain ID",
+    AlertKind.OVERDUE: "A plain function cannot be stopped; see what it waits for, or restart its worker",
     AlertKind.IDLE: "No job of this queue has started for that long; check that its producer still runs",
     AlertKind.DEAD_SINK: "Look at the address and its secret in [notify], then replay: standfast dead list",
     AlertKind.LOW_DISK: "Free some space: new work is refused, and soon nothing more is started",
@@ -65,8 +74,21 @@ class Condition(msgspec.Struct, frozen=True):
         return f"{self.kind}:{self.subject}" if self.subject else str(self.kind)
 
 
+class LetterAlert(NamedTuple):
+    """Letters of one cause that are being counted: how many there are, and of how many surfaces were told."""
+
+    fingerprint: str
+    surfaces: str
+    """Names as JSON."""
+    sample: str
+    """What one of the letters is about, as JSON."""
+    opened_at: float
+    number: int
+    told: int
+
+
 class OpenAlert(NamedTuple):
-    """An alert that is not over. `clear_since` is set while its condition is gone and it may soon be over."""
+    """A condition that is not over. `clear_since` is set while its condition is gone and it may soon be over."""
 
     id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Commands about approvals: approvals list, approvals approve, approvals deny."""
+"""Commands about approvals: approvals list, show, approve, deny."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from standfast.cli.group import DONE, REFUSED, look, shared
-from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, now
+from standfast.cli.group import DONE, REFUSED, look, look_up, shared
+from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
+from standfast.cli.words import ago, now, when
 from standfast.spine.accept import user
 from standfast.wings.approvals.words import ApprovalState
 
@@ -43,6 +43,25 @@ def list_approvals(*, state: str, every: bool, limit: int, url: str | None, as_j
         click.echo(f"there are more than these {limit}: raise --limit, or answer some", err=True)
 
 
+@approvals.command("show")
+@click.argument("approval_id", metavar="ID")
+@shared
+def show_approval(*, approval_id: str, url: str | None, as_json: bool) -> None:
+    """Show one approval: what it allows, what it is bound to, and who may answer it."""
+    found = look_up(url, approval_id, lambda sf, id_: sf.approvals.get(id_), "approval")
+    if as_json:
+        show_json(found)
+        return
+    facts = [(name.replace("_", " "), _fact(value)) for name, value in found.items() if value not in (None, [])]
+    show(Table(facts))
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, datetime):
+        return when(value, now())
+    return ", ".join(value) if isinstance(value, list) else as_text(value)
+
+
 @approvals.command()
 @click.argument("approval_id", metavar="ID")
 @shared
@@ -52,7 +71,7 @@ def approve(*, approval_id: str, url: str | None, as_json: bool) -> None:
     Your groups are those that the store has for you: workers and servers publish them from [groups] in their
     standfast.toml. A file in this directory gives you none.
     """
-    answer = look(url, lambda sf: sf.approvals.approve(approval_id, by=user()))
+    answer = look_up(url, approval_id, lambda sf, id_: sf.approvals.approve(id_, by=user()), "approval")
     _tell(answer, as_json=as_json)
     raise click.exceptions.Exit(DONE if answer["outcome"] in GONE_ON else REFUSED)
 
@@ -63,7 +82,9 @@ def approve(*, approval_id: str, url: str | None, as_json: bool) -> None:
 @shared
 def deny(*, approval_id: str, reason: str, url: str | None, as_json: bool) -> None:
     """Deny: the letter stays dead, the redrive ends."""
-    _tell(look(url, lambda sf: sf.approvals.deny(approval_id, by=user(), reason=reason)), as_json=as_json)
+    options = {"by": user(), "reason": reason}
+    answer = look_up(url, approval_id, lambda sf, id_: sf.approvals.deny(id_, **options), "approval")
+    _tell(answer, as_json=as_json)
 
 
 def _tell(answer: dict[str, Any], *, as_json: bool) -> None:

@@ -11,8 +11,9 @@ from standfast.server import visible as reached
 from standfast.server.fields import Reason
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.token_view import values_for
+from standfast.server.token_view import value_for, values_for
 from standfast.wings.access.words import Right
+from standfast.wings.approvals.shapes import ApprovalList, ApprovalOutcome, ShownApproval
 
 
 class WantedApprovals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +37,11 @@ async def approvals(call: Call) -> Answer:
     return Answer({"items": values_for(found, call.grant), "more": found.more})
 
 
+async def one(call: Call) -> Answer:
+    """Give one approval."""
+    return Answer(value_for(await reached.approval(call.sf, call.grant, call.path["id"]), call.grant))
+
+
 async def _approval_id(call: Call) -> str:
     """Find the approval a path names, if the caller may see it."""
     return str((await reached.approval(call.sf, call.grant, call.path["id"]))["id"])
@@ -56,8 +62,18 @@ async def deny(call: Call) -> Answer:
     return Answer(await call.sf.approvals.deny(await _approval_id(call), by=call.grant.person, reason=call.body.reason))
 
 
+_APPROVAL = "/approvals/{id}"
+
 ROUTES = (
-    Route("GET", "/approvals", Right.READ, approvals, "List approvals", query=WantedApprovals),
-    Route("POST", "/approvals/{id}/approve", Right.APPROVE, approve, "Approve; the replay is performed"),
-    Route("POST", "/approvals/{id}/deny", Right.APPROVE, deny, "Deny an approval", body=Denial),
+    Route("GET", "/approvals", Right.READ, approvals, "List approvals", query=WantedApprovals, answer=ApprovalList),
+    Route("GET", _APPROVAL, Right.READ, one, "Get one approval", answer=ShownApproval),
+    Route(
+        "POST",
+        f"{_APPROVAL}/approve",
+        Right.APPROVE,
+        approve,
+        "Approve; the replay is performed",
+        answer=ApprovalOutcome,
+    ),
+    Route("POST", f"{_APPROVAL}/deny", Right.APPROVE, deny, "Deny an approval", body=Denial, answer=ApprovalOutcome),
 )

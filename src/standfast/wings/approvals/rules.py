@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from unicodedata import category, normalize
 
 from standfast.failure import Action
 from standfast.job import Details
-from standfast.lifecycle import JobRef, Move, State, Transition
-from standfast.printable import printable, without_unseen
+from standfast.lifecycle import JobRef, Move, State, Transition, asked_by
+from standfast.printable import without_unseen
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
 from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, bound_to
@@ -17,6 +16,7 @@ from standfast.wings.approvals.words import ApprovalState as Answered
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy.permit import group_names
 from standfast.wings.policy.rules import BUILT_IN
+from standfast.wings.policy.triage import Judgement
 
 WORDS = {
     "payload_sha256": "its payload",
@@ -117,7 +117,7 @@ def hold_for_approval(job: JobRef, filing: Filing, attempt: int) -> Transition |
     """Hold a dead letter until a person answers; None if it is held already."""
     if job.state == State.HELD:
         return None
-    return _moved(job, Move.HOLD, filing.asked_by, filing.reason, attempt=attempt, carries=(filing,))
+    return job.moved(Move.HOLD, *asked_by(filing.asked_by, filing.reason), filing, attempt=attempt)
 
 
 def deny_held(job: JobRef, answer: Answer, decision: Decision | None, attempt: int) -> Transition | None:
@@ -125,12 +125,7 @@ def deny_held(job: JobRef, answer: Answer, decision: Decision | None, attempt: i
     if job.state != State.HELD:
         return None
     carries = (answer,) if decision is None else (answer, decision)
-    return _moved(job, Move.DIE, answer.by, answer.reason, attempt=attempt, carries=carries)
-
-
-def _moved(job: JobRef, move: Move, by: str | None, reason: str | None, **what: Any) -> Transition:
-    actor: dict[str, Any] = {"by": by and printable(by), "reason": reason and printable(reason)}
-    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate, **actor, **what)
+    return job.moved(Move.DIE, *asked_by(answer.by, answer.reason), *carries, attempt=attempt)
 
 
 def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
@@ -143,10 +138,10 @@ def with_filing(
     decided: Transition, wall: float, ttl: float, *, handler: str, payload: str, details: Details
 ) -> Transition:
     """Do the same where the time is known, and how long an approval waits."""
-    said = decided.triage
-    if said is None or said.action is not Action.REQUIRE_APPROVAL:
+    judgement = decided.rider(Judgement)
+    if judgement is None or judgement.triage.action is not Action.REQUIRE_APPROVAL:
         return decided
-    snapshot = decided.policy_snapshot or BUILT_IN.snapshot
+    said, snapshot = judgement.triage, judgement.snapshot or BUILT_IN.snapshot
     filing = Filing(
         id=IDS.mint(wall),
         bound=bound_to(decided.queue, handler, payload, details.amended, snapshot),

@@ -212,7 +212,7 @@ class Approvals:
     def _check_open(self, approval: Approval) -> None:
         why = rules.cannot_answer(approval, self._store.now())
         if why is not None:
-            raise ApprovalRefused(f"approval {approval.id} takes no answer: {why}")
+            raise ApprovalRefused(f"approval {approval.id} cannot be answered: {why}")
 
     async def _check(self, approval: Approval, by: str, groups: Iterable[str], token: str | None) -> None:
         self._check_open(approval)
@@ -221,7 +221,7 @@ class Approvals:
             made = await self._store.read(tokens.made_since(token, approval.asked_at))
             why = rules.made_for_the_occasion(approval, [each.created_by for each in made])
         if why is not None:
-            raise ApprovalRefused(f"approval {approval.id} was not given: {why}")
+            raise ApprovalRefused(f"approval {approval.id} was not granted: {why}")
 
     async def _approve_letter(self, approval: Approval, by: str) -> dict[str, Any] | None:
         """Approve a letter's replay and perform it; None if it was answered meanwhile."""
@@ -230,7 +230,7 @@ class Approvals:
             gone = Answer(approval.id, ApprovalState.PENDING, ApprovalState.VOID, reason=GONE)
             if not await self._store.write(approvals.answer, ApprovalAnswer(gone)):
                 return None  # another approval was carried out just now
-            raise ApprovalRefused(f"approval {approval.id} takes no answer: {GONE}")
+            raise ApprovalRefused(f"approval {approval.id} cannot be answered: {GONE}")
         against = await self._against(approval, case, by)
         if against is not None:
             return against

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.lifecycle import NoticeKind
+from standfast.lifecycle import Carried, NoticeKind
 from standfast.settings import APPROVAL_TTL
 
 
@@ -50,7 +50,7 @@ class Bound(msgspec.Struct, frozen=True):
     generation: int = 0
 
 
-class Filing(msgspec.Struct, frozen=True, kw_only=True):
+class Filing(Carried, frozen=True, kw_only=True):
     """An approval to be asked for, of a letter or of a whole redrive. Without `asked_by`, the policy itself asks."""
 
     id: str
@@ -66,7 +66,7 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     redrive: str | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(Carried, frozen=True):
     """How an approval goes on with the move that carries it: it must stand at `source`, or nothing moves."""
 
     id: str

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from standfast.errors import ConfigurationError
+from standfast.portable import NO_LINK, sync_directory
 from standfast.store.steps import Script
 from standfast.wings.audit.scripts import StoredHead, lag, peek
 from standfast.wings.audit.words import Head
@@ -101,30 +102,29 @@ class Anchor:
             self.problem = None
         except OSError as error:
             self.problem = f"{self.path}: {error.strerror or error}"
-            log.warning("cannot note the audit chain's head in %s: %s; mend that, the next is noted", self.path, error)
+            log.warning(
+                "cannot note the audit chain's head in %s: %s; fix that, and the next head is noted", self.path, error
+            )
 
 
 def append(path: str, lines: bytes) -> None:
     """Put lines behind those that are there, on disk when this returns; what a crash tore off stays apart."""
     new = not Path(path).exists()
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_LINK, 0o600)
     try:
         end = os.fstat(handle).st_size
-        torn = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
+        torn = end > 0 and _last_byte(handle) != b"\n"
         os.write(handle, b"\n" + lines if torn else lines)
         os.fsync(handle)
     finally:
         os.close(handle)
     if new:
-        _sync_directory(Path(path).parent)
+        sync_directory(Path(path).parent)
 
 
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _last_byte(handle: int) -> bytes:
+    os.lseek(handle, -1, os.SEEK_END)
+    return os.read(handle, 1)
 
 
 def size(path: str | None) -> int:

@@ -10,9 +10,9 @@ import click
 from standfast.application import Standfast
 from standfast.cli.group import DONE, FAILED, USAGE, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
-from standfast.cli.words import count_of
 from standfast.wings.audit.verbs import Decisions
 from standfast.wings.audit.words import KINDS
+from standfast.wings.records.figures import count_of
 
 COLUMNS = ("seq", "at", "kind", "job", "by", "what")
 TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
@@ -24,9 +24,9 @@ def audit() -> None:
 
 
 @audit.command("log")
-@click.option("--job", metavar="ID", help="Only decisions about this job.")
+@click.option("--job", "--operation-id", "job", metavar="ID", help="Only decisions about this job.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Go on behind this number.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Continue after this number.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 @click.option("--last", type=click.IntRange(1, 1000), metavar="N", help="Only the last N.")
 @shared
@@ -55,9 +55,9 @@ def _entries(
 @audit.command()
 @shared
 def verify(*, url: str | None, as_json: bool) -> None:
-    """Tell whether the chain is what was written, here and where its heads were noted.
+    """Verify that the chain is unchanged, and that it agrees with the heads noted outside.
 
-    Exits 1 if it is not, and 2 if what was noted outside begins too late to tell of the whole.
+    Exits 1 if it does not, and 2 if the outside notes begin too late to prove the whole chain.
     """
     answer = look(url, lambda sf: sf.audit.verify())
     if as_json:
@@ -71,7 +71,7 @@ def verify(*, url: str | None, as_json: bool) -> None:
 @click.argument("file", type=click.Path())
 @shared
 def export(*, file: str, url: str | None, as_json: bool) -> None:
-    """Write the chain to a new file, one link a line. Exits 1 if it is broken, and writes it as it is."""
+    """Write the chain to a new file, one link per line. Exits 1 if it is broken, and writes it as it is."""
     report = look(url, lambda sf: sf.audit.export(file))
     if as_json:
         show_json(report)

@@ -12,6 +12,8 @@ from standfast.server.route import Answer, Call, Route
 from standfast.server.targets import found_job
 from standfast.server.token_view import value_for, values_for
 from standfast.wings.access.words import Right
+from standfast.wings.audit.shapes import AuditPage, AuditVerdict
+from standfast.wings.audit.verbs import Decisions
 
 
 class WantedEntries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,18 +22,30 @@ class WantedEntries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     job: str | None = None
+    operation_id: str | None = None
+    """The same as `job`."""
     kind: str | None = None
+    last: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    """The last so many, instead of those behind `after`."""
 
 
 async def audit(call: Call) -> Answer:
     """Give decisions, in their order."""
     wanted: WantedEntries = call.query
-    if wanted.job is None:
+    job = wanted.job or wanted.operation_id
+    if job is None:
         check_whole(call.grant, "Name a job of one of them.")
     elif call.grant.queues is not None:
-        await found_job(call, wanted.job)
-    found = await call.sf.audit.entries(**msgspec.structs.asdict(wanted))
+        await found_job(call, job)
+    found = await _found(call, wanted, job)
     return Answer({"items": values_for(found, call.grant), "next_after": found.next_after})
+
+
+async def _found(call: Call, wanted: WantedEntries, job: str | None) -> Decisions:
+    audit, which = call.sf.audit, {"job": job, "kind": wanted.kind}
+    if wanted.last is not None:
+        return await audit.last(wanted.last, **which)
+    return await audit.entries(after=wanted.after, limit=wanted.limit, **which)
 
 
 async def verify(call: Call) -> Answer:
@@ -41,6 +55,14 @@ async def verify(call: Call) -> Answer:
 
 
 ROUTES = (
-    Route("GET", "/audit", Right.READ, audit, "List audited decisions, oldest first", query=WantedEntries),
-    Route("GET", "/audit/verify", Right.READ, verify, "Verify the audit chain"),
+    Route(
+        "GET",
+        "/audit",
+        Right.READ,
+        audit,
+        "List audited decisions, oldest first",
+        query=WantedEntries,
+        answer=AuditPage,
+    ),
+    Route("GET", "/audit/verify", Right.READ, verify, "Verify the audit chain", answer=AuditVerdict),
 )

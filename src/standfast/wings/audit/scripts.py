@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from standfast.lifecycle import Move, Transition
+from standfast.lifecycle import AskedBy, Move, Transition
 from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
 from standfast.store.scripts import writes
@@ -53,7 +53,8 @@ def record_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 def _decision(moved: Transition) -> Decision:
     """Fill in what the move knows about its own decision."""
     decision = moved.rider(Decision) or Decision(kind=ACTS[moved.move], outcome=OUTCOMES[ACTS[moved.move]])
-    by, reason = decision.by or moved.by, decision.reason or moved.reason
+    asked = moved.rider(AskedBy) or AskedBy()
+    by, reason = decision.by or asked.by, decision.reason or asked.reason
     return msgspec.structs.replace(decision, job=moved.id, queue=moved.queue, by=by, reason=reason)
 
 

@@ -164,7 +164,7 @@ def _new_file(path: str | Path) -> int:
     try:
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
-        raise ConfigurationError(f"{path} is already there, and nothing is overwritten; name another file") from None
+        raise ConfigurationError(f"{path} already exists, and nothing was overwritten; name another file") from None
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error}; name another file") from error
 

@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from standfast.lifecycle import Carried
+
 VERSION = "standfast audit 1"
 NOTHING = "0" * 64
 """What stands for the hash before the first link."""
@@ -38,6 +40,8 @@ Kind = Literal[
     "redrive",
     "grant",
     "revoke",
+    "pause",
+    "resume",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -45,7 +49,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 HISTORY_WORDS: dict[Kind, str] = {"amend": "amended", "quarantine": "quarantined"}
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Decision(Carried, frozen=True, kw_only=True, omit_defaults=True):
     """One decision that acts. Deaths and what triage only recommends are none."""
 
     kind: Kind

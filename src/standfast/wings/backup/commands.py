@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
 from standfast import settings
 from standfast.application import store_at
+from standfast.cli.applications import settings_for
 from standfast.cli.group import look, shared
 from standfast.cli.terminal import show_json, show_line
-from standfast.cli.words import count_of
+from standfast.wings.records.figures import count_of
 
 
 @click.command()
 @click.argument("file", type=click.Path())
 @shared
 def backup(*, file: str, url: str | None, as_json: bool) -> None:
-    """Copy the store to a new file, verified, while work goes on."""
+    """Copy the store to a new file while work continues, and verify the copy."""
     report = look(url, lambda sf: sf.backup(file))
     _report(report, f"backed up to {report['path']}", as_json=as_json)
 
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--run", is_flag=True, help="Run again what was queued or running, without holding it first.")
+@click.option("--run", is_flag=True, help="Run these jobs again instead of holding them.")
 @shared
 def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
-    """Make a store of a backup; an existing one is never overwritten.
+    """Restore a backup to a new store; an existing one is never overwritten.
 
-    What was queued or running when the backup was made may have run since: it comes back held, unless --run is given.
+    Jobs that were queued or running in the backup may have run since: they come back held, unless you give --run.
     """
     from standfast.wings.backup import verbs as backups  # noqa: PLC0415 - loaded only when asked for
 
-    report = backups.restore(settings.load(url, os.environ).url.value, file, store_at, run=run)
+    report = backups.restore(settings_for(url).url.value, file, store_at, run=run)
     report["path"] = settings.without_password(report["path"])
     held = f" ({report['held']} held: look with standfast dead list)" if report["held"] else ""
     _report(report, f"restored to {report['path']}", held, as_json=as_json)

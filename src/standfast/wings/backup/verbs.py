@@ -32,7 +32,7 @@ async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
 
 
 def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False) -> dict[str, Any]:
-    """Make a store of a backup; an existing one is never overwritten.
+    """Restore a backup to a new store; an existing one is never overwritten.
 
     What was queued or running comes back `held`, for it may have run since; with `run` it runs again. What was
     completed stays so, and keys still answer.

@@ -7,18 +7,24 @@ from typing import Any
 
 import click
 
+from standfast.cli.applications import application
 from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, Command, ask_of, shared
 from standfast.cli.parameters import duration, payload_from
 from standfast.cli.terminal import show_json, show_line
-from standfast.cli.worker_command import application
-from standfast.wings.calls.replies import NOT_REPLAYED
+from standfast.typed.reply import Reply
+from standfast.wings.calls.replies import BY_POLICY
 
 UNFINISHED = frozenset({"queued", "running", "timeout"})
 """Statuses that are not an end: the call goes on without its caller, or its outcome is unknown."""
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("words", metavar="[APP:SF] HANDLER [JSON]", nargs=-1, required=True),
-    click.option("--session", help="Whose session this belongs to."),
-    click.option("--key", "idempotency_key", help="Idempotency key: the same key and payload is called once."),
+    click.option("--session", help="The session it belongs to."),
+    click.option(
+        "--key",
+        "--idempotency-key",
+        "idempotency_key",
+        help="Idempotency key: the same key and payload are called once.",
+    ),
 )
 
 
@@ -31,17 +37,17 @@ def called(command: Command) -> Command:
 
 @click.command()
 @called
-@click.option("--timeout", type=duration, help="How long to wait; else as long as the handler may take.")
+@click.option("--timeout", type=duration, help="How long to wait; by default as long as the handler may take.")
 @shared
 def run(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any) -> None:
-    """Call a handler now, recorded before it is called, and show what came of it.
+    """Call a handler now, recorded before the call, and show the result.
 
-    HANDLER is queue/handler, the name of a queue with one handler, or a handler's name that is the only one. JSON is
-    its payload, `-` reads it from standard input. With APP:SF, a module and the Standfast object in it, the handler is
-    called in this process; without, the call is queued for a worker and waited for.
+    HANDLER is queue/handler, the name of a queue with one handler, or a handler's name that no other queue has. JSON
+    is its payload, `-` reads it from standard input. With APP:SF, a module and the Standfast object in it, the handler
+    is called in this process; without, the call is queued for a worker and waited for.
 
-    Exits 0 if it is done, 1 if it failed, is held or was cancelled, 2 if the time ran out or it is queued, which is not
-    done (follow it with `standfast wait`), 4 if the policy refuses.
+    Exits 0 if it is done, 1 if it failed, is held or was cancelled, 2 if it is still queued or the time ran out (follow
+    it with `standfast wait`), 4 if the policy refuses.
     """
     app, handler, content = _read(words)
     sf = application(app, url)
@@ -56,11 +62,12 @@ def run(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any)
 @click.option("--lease", type=duration, default=600.0, show_default=True, help="How long its worker may be silent.")
 @shared
 def submit(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any) -> None:
-    """Have a worker call a handler, once, and show its id at once.
+    """Let a worker call a handler once, and print the job's id.
 
     HANDLER and JSON are as for `standfast run`. Queued is not done: follow it with `standfast wait`.
 
-    Exits 0 if it was taken in, or its key was and it is not over; 1 if that failed, is held or was cancelled.
+    Exits 0 if the call is stored. If one with the same --key was stored before, exits 1 if that one failed, is held or
+    was cancelled.
     """
     app, handler, content = _read(words)
     sf = application(app, url)
@@ -78,7 +85,7 @@ def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
     return app, given[0], payload_from(given[1] if given[1:] else None)
 
 
-def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:
+def _hand_out(answer: Reply[Any], *, as_json: bool) -> None:
     if as_json:
         show_json(answer)
         return
@@ -89,7 +96,7 @@ def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:
         show_json(answer["result"])
 
 
-def _exit_code(answer: dict[str, Any]) -> int:
+def _exit_code(answer: Reply[Any]) -> int:
     if answer["status"] == "ok":
         return DONE
-    return REFUSED if answer.get("reason_code") in NOT_REPLAYED else FAILED
+    return REFUSED if answer.get("reason_code") in BY_POLICY else FAILED

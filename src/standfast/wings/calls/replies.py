@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.failure import Landed, Verdict
 from standfast.lifecycle import State
 from standfast.views import JobView
 from standfast.wings.effects.outcomes import LOOK_FAILED, RECOVERED
+from standfast.wings.records.advice import may_have_landed
+from standfast.wings.records.effects_view import found_effects
 from standfast.wings.records.view import LAPSED
 
 STATUS = {
@@ -68,7 +70,10 @@ UNTOLD = (
     "at what to look."
 )
 APPROVAL = "It waits for a person's approval, and goes on once that is given. Do not call again; look with status."
-CONSENT = "It waits until its session consents, and goes on by itself then. Ask for the consent; do not call again."
+CONSENT = (
+    "It was not begun: it waits until a person consents, in the dashboard or with `standfast consent grant {id}`, and "
+    "goes on by itself then. Do not call again; look with status."
+)
 UNKEPT = "It is done, but its result could not be kept. Do not call again; look at what it did."
 FOUND = (
     "It is done: its end was lost, but its effect was found ({found}). Nothing was run again, so there is no result."
@@ -95,6 +100,10 @@ CUT = (
 MAYBE_DONE = (
     "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
 )
+REPLAYED_LATER = (
+    "It failed, and is not given up: the policy has it run again by itself, at {at}. Do not ask for a retry; wait for "
+    "it, or look with status."
+)
 PARKED = "It was not started: {why} It goes on by itself then; look again with status, or wait for it."
 STILL_DOWN = (
     "It was not retried: the probe still says no ({why}), and the job was left as it is. Bring the dependency back and "
@@ -103,8 +112,11 @@ STILL_DOWN = (
 NOT_REPLAYED = {
     "denied": "It was not retried: the policy denies it ({rule}{why}). Do not ask again; tell a person.",
     "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
+    "consent_required": "It was not retried{rule}{why}. Have a person answer; do not ask again.",
 }
-"""What is said of a letter that the policy did not let go, by the outcome of its replay."""
+"""What is said of a letter that was not replayed, by the outcome."""
+BY_POLICY = frozenset({"denied", "approval_required"})
+"""The outcomes that are the policy's; a consent is the session's."""
 ANOTHERS = (
     "Another session's call has this key, so it was not called again: that one {stands}. What came of it is told that "
     "session alone. If it should be done for you too, call with a key of your own."
@@ -146,9 +158,10 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     return answer
 
 
-def parked(job: JobView, why: str) -> dict[str, Any]:
+def parked(job: JobView, why: str, until: datetime | None = None) -> dict[str, Any]:
     """Word a retry of a job that waits for something else than its time: that it asked changes nothing there."""
-    return reply(job, PARKED.format(why=why))
+    answer = reply(job, PARKED.format(why=why))
+    return answer if until is None else {**answer, "retry_at": _isoformat(until)}
 
 
 def spooled(job: JobView) -> dict[str, Any]:
@@ -200,7 +213,7 @@ def still_down(job: JobView, why: str) -> dict[str, Any]:
 def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
     """Word a retry that the policy did not allow."""
     outcome, why = answer["outcome"], answer.get("why")
-    hint = NOT_REPLAYED[outcome].format(rule=answer["rule"], why=f": {why}" if why else "")
+    hint = NOT_REPLAYED[outcome].format(rule=answer.get("rule", ""), why=f": {why}" if why else "")
     status = "failed" if outcome == "denied" else "held"
     approval = {"approval": answer["approval"]} if "approval" in answer else {}
     return {**reply(job, hint), "status": status, "reason_code": outcome, **approval}
@@ -228,6 +241,8 @@ def _hint(job: JobView, status: str) -> str:
             hint = NOBODY_AT_IT
         case State.HELD:
             hint = _hint_of_held(job)
+        case State.DEAD if _is_replayed_later(job):
+            hint = REPLAYED_LATER.format(at=_isoformat(job.triage.replay_at if job.triage else None))
         case State.DEAD if status == "failed" and _maybe_done(job):
             hint = MAYBE_DONE
         case State.DEAD if status == "failed" and _found_effects(job):
@@ -268,22 +283,29 @@ def _hint_of_queued(job: JobView) -> str | None:
 def _hint_of_held(job: JobView) -> str | None:
     if job.triage is not None and job.triage.replay_status == "approval_pending":
         return APPROVAL
-    reasons = {"unknown_commit_state": UNTOLD, "consent_required": CONSENT}
+    reasons = {"unknown_commit_state": UNTOLD, "consent_required": CONSENT.format(id=job.id)}
     return None if job.failure is None else reasons.get(job.failure.reason_code)
 
 
 def _maybe_done(job: JobView) -> bool:
-    """Tell whether any attempt may have done it: "not done" is said only of what certainly was not."""
-    maybe = job.failure is not None and job.failure.landed == Landed.MAYBE
-    return maybe or any(line.landed == Landed.MAYBE for line in job.history)
+    return may_have_landed(job.failure, job.history)
+
+
+def _is_replayed_later(job: JobView) -> bool:
+    """Tell whether a rule of the policy replays it by itself."""
+    return job.triage is not None and job.triage.replay_status == "scheduled"
 
 
 def _found_effects(job: JobView) -> list[str]:
-    return list(dict.fromkeys(each["name"] for each in job.effects if each["verdict"] == Verdict.VERIFIED))
+    return found_effects(job.effects)
 
 
 def _due(job: JobView) -> str:
-    return str(msgspec.to_builtins(job.due_at))  # as JSON has it
+    return _isoformat(job.due_at)
+
+
+def _isoformat(moment: object) -> str:
+    return str(msgspec.to_builtins(moment))  # as JSON has it
 
 
 def _text(job: JobView) -> str:

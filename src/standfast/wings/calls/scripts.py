@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -15,13 +16,13 @@ import msgspec
 from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.rules import QueueRules
-from standfast.spine.apply import apply_decided
+from standfast.spine.apply import apply, apply_decided, gates_of
 from standfast.spine.claim import handler_stamps, held_claims, read_rules, with_risks
 from standfast.spine.claim_requests import Accepted, QueueDemand
 from standfast.spine.intake import enqueue
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, RoundState, Script, text
+from standfast.store.steps import Round, RoundState, Script, lock_jobs, text
 from standfast.wings.limits.claiming import claim_this
 from standfast.wings.limits.words import Closing
 from standfast.wings.policy import scripts as policies
@@ -106,14 +107,21 @@ def _held_claim(round_: Round, n: int, queue: str) -> Script[Claim]:
     return claim
 
 
-class HandedOver(msgspec.Struct, frozen=True):
-    """A call that failed elsewhere: the job, and what was decided about its first attempt, as if it had run here."""
+class AttemptElsewhere(msgspec.Struct, frozen=True):
+    """An attempt that was made outside and failed: what was decided about it, and what its claim would have had."""
 
-    job: NewJob
     end: Transition
+    handler: str
     rules: QueueRules
     replay_mode: str
     timeout: float | None
+
+
+class HandedOver(msgspec.Struct, frozen=True):
+    """A call that failed elsewhere: the job, and its first attempt, as if it had run here."""
+
+    job: NewJob
+    attempt: AttemptElsewhere
 
 
 @writes(room=ROOM_TO_ACCEPT)
@@ -124,17 +132,34 @@ def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[list[Accept
         if isinstance(answer, Receipt) and answer.outcome == "accepted":
             for n, _, _, token, _ in (yield "called_job", {"id": each.job.id}):
                 if not token:  # or it came before, with an unacknowledged commit
-                    yield from _end(round_, each, n)
+                    yield from _take(round_, each.attempt, n)
+                    yield from apply_decided(round_, [msgspec.structs.replace(each.attempt.end, n=n, token=1)])
     return answers
 
 
-def _end(round_: Round, handed: HandedOver, n: int) -> Script[None]:
-    """Write down the attempt that was made elsewhere, and what becomes of its job."""
-    stamps = {"attempts": handed.rules.attempts, "lease": handed.rules.lease}
-    how = {"replay_mode": handed.replay_mode, "timeout": handed.timeout}
-    taken = {"numbers": text([n]), "handler": handed.job.handler, "worker": handed.end.worker, "now": round_.now}
-    yield "take_jobs", {**taken, **stamps, **how}
-    yield from apply_decided(round_, [msgspec.structs.replace(handed.end, n=n, token=1)])
+@writes(
+    gates=lambda attempts: gates_of([each.end for each in attempts]),
+    number=attrgetter("end.n"),
+)
+def record_first_attempt(round_: Round, attempts: Sequence[AttemptElsewhere]) -> Script[list[bool]]:
+    """Record the first attempt of jobs that wait; answer of each whether it was recorded, or a worker was first."""
+    yield from lock_jobs(round_, (each.end.n for each in attempts))
+    answers = []
+    for each in attempts:
+        waits = bool((yield "job_not_begun", {"n": each.end.n}))
+        if waits:
+            yield from _take(round_, each, each.end.n)
+            yield from apply.run(round_, [each.end])
+        answers.append(waits)
+    return answers
+
+
+def _take(round_: Round, attempt: AttemptElsewhere, n: int) -> Script[None]:
+    """Claim a job for the attempt that was made elsewhere, so that its end can be applied."""
+    stamps = {"attempts": attempt.rules.attempts, "lease": attempt.rules.lease}
+    how = {"replay_mode": attempt.replay_mode, "timeout": attempt.timeout}
+    taken = {"n": n, "worker": attempt.end.worker, "now": round_.now}
+    yield "take_handed_over", {**taken, **stamps, **how}
 
 
 def declared(queue: str, handler: str) -> Script[tuple[str, float | None, Any]]:

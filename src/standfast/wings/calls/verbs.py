@@ -12,7 +12,7 @@ from standfast.errors import ConfigurationError
 from standfast.job import Details, NewJob, QueueReason
 from standfast.lifecycle import State
 from standfast.rules import seconds
-from standfast.spine.accept import Duration
+from standfast.typed.job_options import Duration
 from standfast.views import JobView
 from standfast.wings.calls.replies import parked, still_running
 

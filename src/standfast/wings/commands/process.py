@@ -58,7 +58,7 @@ class Tail:
         self._cap = cap
         self._kept = bytearray()
         self._cut = False
-        os.set_blocking(self._descriptor, False)
+        os.set_blocking(pipe.fileno(), False)
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
 
     def _read(self) -> bool:

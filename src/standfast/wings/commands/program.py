@@ -169,11 +169,11 @@ def _text(place: str, value: Any) -> str:
     """Give a value as an argument has it: text as it stands, numbers and booleans as JSON writes them."""
     if isinstance(value, str):
         if "\0" in value:
-            raise CannotTell(f"{{{place}}} holds a NUL character, which no argument can")
+            raise CannotTell(f"{{{place}}} contains a NUL character, which no argument may contain")
         return value
     if isinstance(value, bool | int | float):
         return msgspec.json.encode(value).decode()
-    raise CannotTell(f"{{{place}}} is no text and no number")
+    raise CannotTell(f"{{{place}}} is neither text nor a number")
 
 
 def _check_no_option(argument: str, text: str) -> None:
@@ -190,7 +190,7 @@ def _check_template(what: str, template: tuple[str, ...]) -> None:
         raise ConfigurationError(f'{what} must name a program, as ["systemd-run", "--wait", "{{payload.unit}}"]')
     for argument in template:
         if "\0" in argument:
-            raise ConfigurationError(f"{what} holds a NUL character, which no argument can")
+            raise ConfigurationError(f"{what} contains a NUL character, which no argument may contain")
         for piece in _PIECE.finditer(argument):
             place = piece.group(1)
             if piece.group() in "{}" or (place is not None and not _KNOWN.fullmatch(place)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import signal
 import time
 from contextlib import suppress
 from typing import Any
@@ -20,11 +19,13 @@ from standfast.concurrency.threads import run_in_thread, with_timeout
 from standfast.errors import ConfigurationError, Permanent, StandfastError, Transient, Uncertain
 from standfast.failure import Class, Failure, Landed, Verdict, reason
 from standfast.outcome import Failed, Snooze
+from standfast.portable import CAN_RUN_CHILDREN, KILL
 from standfast.printable import printable
 from standfast.redact import redacted_text
 from standfast.rules import QueueRules
-from standfast.spine.registry import Declaration, Enqueues, Handler, Registry
+from standfast.spine.registry import Declaration, Handler, Registry
 from standfast.telemetry import current
+from standfast.typed.door import Door
 from standfast.wings.commands.orphans import Identity, Orphan, Whereabouts, end_leftovers, process_state
 from standfast.wings.commands.process import Exit, NotStarted, Output, Process
 from standfast.wings.commands.program import Command, filled, read
@@ -37,7 +38,7 @@ EFFECT = "command"
 """The name of a command's effect in the ledger."""
 LONGEST_QUOTE = 500
 """Characters of a program's last words that a failure's message quotes."""
-KILLED = -signal.SIGKILL
+KILLED = -KILL
 PASSING = frozenset({"EAGAIN", "ENOMEM", "ENFILE", "EMFILE", "ETXTBSY", "EINTR", "EIO", "ENOSPC"})
 """What may keep a program from starting now, and not for good."""
 
@@ -45,7 +46,7 @@ PASSING = frozenset({"EAGAIN", "ENOMEM", "ENFILE", "EMFILE", "ETXTBSY", "EINTR",
 class Commands:
     """The programs of the settings file, and the queues whose work they do."""
 
-    def __init__(self, given: dict[str, dict[str, Any]], registry: Registry, door: Enqueues) -> None:
+    def __init__(self, given: dict[str, dict[str, Any]], registry: Registry, door: Door) -> None:
         self._commands = {name: read(name, table) for name, table in given.items()}
         self._registry = registry
         self._door = door
@@ -60,6 +61,11 @@ class Commands:
                 f"queue {queue!r}: no command is called {rules.command!r}; write [commands.{rules.command}] with its "
                 f"argv into standfast.toml; there are {', '.join(self._commands) or 'none'}"
             )
+        if not CAN_RUN_CHILDREN:
+            raise ConfigurationError(
+                f"queue {queue!r}: commands need process groups, which this system does not have; run this queue's "
+                "worker on Linux or macOS, and name the command in the settings there"
+            )
         if rules.coalesce == "collect":
             raise ConfigurationError(f"queue {queue!r}: a command takes one payload, and coalesce='collect' gives many")
         known = self._registry.find(queue, queue)
@@ -67,7 +73,7 @@ class Commands:
             self._registry.add(_handler(queue, command, self._door))
 
 
-def _handler(queue: str, command: Command, door: Enqueues) -> Handler:
+def _handler(queue: str, command: Command, door: Door) -> Handler:
     ours: dict[str, Any] = {"replay_mode": command.replay, "timeout": command.seconds, "when_landed": "complete"}
     declaration = Declaration(queue=queue, name=queue, **ours)
     runner = Runner(command)
@@ -233,7 +239,7 @@ async def postcondition(command: Command, job: Job) -> Verdict:
         raise CannotTell(f"its postcondition could not be started: {error.strerror or error}") from error
     if ended.code in {0, *command.postcondition_absent}:
         return Verdict.ABSENT if ended.code else Verdict.VERIFIED
-    raise CannotTell(f"its postcondition cannot tell: {_describe(ended)}")
+    raise CannotTell(f"its postcondition could not decide: {_describe(ended)}")
 
 
 def environment(command: Command, job: Job) -> dict[str, str]:

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from standfast.job import Risk
 from standfast.lifecycle import Move, NoticeKind, State, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
+from standfast.wings.consent.rules import REQUIRED
 from standfast.wings.consent.words import Attempt, Grant, Ruling, Use, ruling
 
-REQUIRED = "consent_required"
 BITE = 200
 """How many held jobs one look takes up."""
 FIELDS = Grant.__struct_fields__
@@ -34,6 +35,9 @@ class ConsentRequest(NamedTuple):
     token: int
     state: str
     gate: str | None
+    details: str
+    risk: Risk | None
+    """The handler's; the caller's is in `details`."""
 
     @property
     def attempt(self) -> Attempt:
@@ -46,6 +50,8 @@ class GrantRequest(msgspec.Struct, frozen=True):
 
     grant: Grant
     decision: Decision
+    job: str | None = None
+    """The one work that it is for: that has its use at once, and no other job can take it."""
 
 
 class RevokeRequest(msgspec.Struct, frozen=True):
@@ -123,6 +129,8 @@ def give(round_: Round, given: Sequence[GrantRequest]) -> Script[list[None]]:
     rows = [tuple(getattr(each.grant, name) for name in FIELDS) for each in given]
     yield "give_consents", sorted(rows)
     for each in given:
+        if each.job is not None:
+            yield "spend_consent", {"id": each.grant.id, "job": each.job, "now": round_.now}
         audit.record(round_, each.decision)
         kind = NoticeKind.CONSENT_DENIED if each.grant.mode == "deny" else NoticeKind.CONSENT_GIVEN
         round_.notices[kind, ""].append("")
@@ -161,6 +169,22 @@ def list_grants(session: str | None, now: float, limit: int) -> Script[list[Gran
 def asks(session: str | None, limit: int = BITE) -> Script[list[ConsentRequest]]:
     """Read what jobs are held for, the oldest first."""
     return [ConsentRequest(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
+
+
+def asks_by_queue() -> Script[dict[str, int]]:
+    """Count the jobs of each queue that wait for consent."""
+    return dict((yield "asks_by_queue", {}))
+
+
+def ask_of(job_id: str) -> Script[ConsentRequest | None]:
+    """Read what a job is held for, if it waits for consent."""
+    rows = yield "ask_of", {"id": job_id}
+    return ConsentRequest(*rows[0]) if rows else None
+
+
+def asks_consent(queue: str, handler: str) -> Script[bool]:
+    """Tell whether a handler is entered only for sessions that consented."""
+    return bool((yield "asks_consent", {"queue": queue, "handler": handler}))
 
 
 def answered_requests(now: float) -> Script[list[tuple[ConsentRequest, Ruling]]]:

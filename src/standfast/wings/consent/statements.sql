@@ -8,6 +8,8 @@ from a: n, job, session, queue, handler, first, asked_at
 from j: token, state
 id: b.id
 gate: j.thread_gate
+details: b.details
+risk: (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
 
 -- name: asks_consent
 SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
@@ -84,6 +86,13 @@ DELETE FROM consent_ask WHERE n IN :integers(numbers)
 SELECT :columns(ConsentRequest)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: asks_by_queue
+SELECT queue, count(*) FROM consent_ask GROUP BY queue
+
+-- name: ask_of
+SELECT :columns(ConsentRequest)
+FROM body AS b JOIN consent_ask AS a ON a.n = b.n JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: answered_asks
 SELECT :columns(ConsentRequest)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, get_args
 
-from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.job import Claim
+import msgspec
+
+from standfast.errors import ConfigurationError, NotALetter, UnknownJob
+from standfast.job import Details, higher
 from standfast.lifecycle import JobRef, State, Transition
-from standfast.outcome import NotEntered, Unconsented
 from standfast.printable import printable
 from standfast.rules import seconds as read_seconds
 from standfast.settings import CONSENT_LIFETIME
 from standfast.spine.accept import checked_name, user
 from standfast.spine.apply import apply
-from standfast.spine.ids import IDS
+from standfast.spine.ids import IDS, id_of
 from standfast.spine.registry import Handler, Registry
-from standfast.spine.run import Running
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
+from standfast.wings.consent.entry_check import name_session
 from standfast.wings.consent.rules import release
 from standfast.wings.consent.scripts import ConsentRequest, GrantRequest, RevokeRequest
 from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
+from standfast.wings.effects.declared import effect_names
 from standfast.wings.policy.facts import UNKNOWN
 from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.wings.policy.rulings import facts_at
@@ -40,48 +44,12 @@ MOST_LISTED = 1000
 BLANKET = Target(EVERY, EVERY)
 UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
 
+_details = msgspec.json.Decoder(Details).decode
 Grants = list[dict[str, Any]]  # inside the class, `list` is the verb
 
 
-async def enter(store: Store, running: Running, handler: Handler, _job: object) -> Unconsented | NotEntered | None:
-    """Ask for consent before a handler that needs it is entered; give how the attempt ends without it."""
-    return await consented(store, running.claim) if handler.declaration.consent else None
-
-
-async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | None:
-    """Ask the grants of a job's session before its handler is entered; None lets it go on, and has spent what it takes.
-
-    A store that does not answer is no yes.
-    """
-    asking = attempt_of(claim)
-    try:
-        ruling_: Ruling = await store.read(consents.judge(asking, store.now()))
-        if ruling_.spends:
-            ruling_ = await store.write(consents.enter, asking)
-    except StoreUnavailable:
-        return NotEntered("consent could not be checked")
-    whose = _whose(asking.session)
-    match ruling_.verdict:
-        case "allowed":
-            return None
-        case "denied":
-            return Unconsented(f"{claim.queue}/{claim.handler} is denied to {whose}", denied=True)
-        case _:
-            return Unconsented(f"no consent to {claim.queue}/{claim.handler} for {whose}")
-
-
-def _whose(session: str) -> str:
-    return f"session {session}" if session else "jobs without a session"
-
-
-def attempt_of(claim: Claim) -> Attempt:
-    """Word an attempt as the grants are asked about it."""
-    session = claim.details.session or NOBODY
-    return Attempt(session, claim.queue, claim.handler, claim.identity, first=claim.never_ran)
-
-
 class Consent:
-    """What sessions allow: `grant`, `check`, `revoke`, `list`, and `asks`, the jobs that wait for an answer."""
+    """What sessions allow: `grant`, `deny`, `check`, `revoke`, `list`; `asks` are the jobs that wait, `answer` one."""
 
     def __init__(
         self,
@@ -120,10 +88,27 @@ class Consent:
         """
         await self._ready()
         whose, target = _session(session), await self._target(handler)
-        warning, now = await self._undeclared(handler, target), self._store.now()
-        given = Grant(
+        warning = await self._undeclared(handler, target)
+        given = self._new_grant(whose, target, mode, by=by, reason=reason, seconds=seconds, uses=uses)
+        await self._store.write(consents.give, GrantRequest(given, _decision(given)))
+        await self.sweep()
+        return self._display(given) | ({} if warning is None else {"warning": warning})
+
+    def _new_grant(
+        self,
+        session: str,
+        target: Target,
+        mode: Mode,
+        *,
+        by: str | None,
+        reason: str | None,
+        seconds: float | str | timedelta | None,
+        uses: int | None = None,
+    ) -> Grant:
+        now = self._store.now()
+        return Grant(
             id=IDS.mint(now + self._store.skew()),
-            session=whose,
+            session=session,
             queue=target.queue,
             handler=target.handler,
             mode=_mode(mode),
@@ -133,9 +118,69 @@ class Consent:
             expires_at=now + self._span(mode, seconds),
             uses=_uses(mode, uses),
         )
-        await self._store.write(consents.give, GrantRequest(given, _decision(given)))
+
+    async def deny(
+        self,
+        session: str | None,
+        handler: Any,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        seconds: float | str | timedelta | None = None,
+    ) -> dict[str, Any]:
+        """Deny a session a handler, which wins over every grant: `grant` with `mode="deny"`."""
+        return await self.grant(session, handler, mode="deny", by=by, reason=reason, seconds=seconds)
+
+    async def answer(
+        self,
+        id: str,
+        *,
+        mode: Mode = "once",
+        by: str | None = None,
+        reason: str | None = None,
+        seconds: float | str | timedelta | None = None,
+        payload_sha256: str | None = None,
+    ) -> dict[str, Any]:
+        """Answer one job that waits for consent. `once` lets exactly this job run, its repeats included.
+
+        `timed` and `always` are a grant to its session for this handler, for the jobs that come later too. `deny` ends
+        this job, and no other. With `payload_sha256`, only if the payload is still the one that was shown.
+        """
+        await self._ready()
+        ask, letter = await self._waiting(id, payload_sha256)
+        target = Target(ask.queue, ask.handler)
+        given = self._new_grant(ask.session, target, mode, by=by, reason=reason, seconds=seconds)
+        decision = msgspec.structs.replace(
+            _decision(given), job=letter.id, queue=letter.queue, payload_sha256=letter.payload_sha256
+        )
+        if mode == "deny":
+            await self._deny_one(ask, decision)
+            return {**self._display(given), "job_id": letter.id, "id": None, "expires_at": None}
+        if mode == "once":
+            given = msgspec.structs.replace(given, used=1)
+        bound = ask.job if mode == "once" else None
+        await self._store.write(consents.give, GrantRequest(given, decision, bound))
         await self.sweep()
-        return self._display(given) | ({} if warning is None else {"warning": warning})
+        return {**self._display(given), "job_id": letter.id}
+
+    async def _waiting(self, id: str, payload_sha256: str | None) -> tuple[ConsentRequest, JobView]:
+        """Find what a job waits for; raise if it does not, or if its payload is another than was shown."""
+        record = await self._store.read(reads.job(id_of(id), self._store.boot()))
+        if record is None:
+            raise UnknownJob.for_id(id)
+        ask = await self._store.read(consents.ask_of(record.row.id))
+        if ask is None:
+            raise NotALetter(f"job {id} does not wait for consent, or no longer; nothing was granted or denied")
+        letter = job_view(record, now=self._store.now(), skew=self._store.skew())
+        if payload_sha256 not in (None, letter.payload_sha256):
+            raise NotALetter(f"the payload of job {id} is not the one that was shown; nothing was granted or denied")
+        return ask, letter
+
+    async def _deny_one(self, ask: ConsentRequest, decision: Decision) -> None:
+        message = f"{ask.queue}/{ask.handler} is denied to this job by {decision.by}"
+        ended = (await self._denied(ask, message)).carrying(decision)
+        if not await self._store.write(apply, ended):
+            raise NotALetter(f"job {ask.id} does not wait for consent any more; nothing was denied")
 
     async def check(self, session: str | None, handler: Any) -> dict[str, Any]:
         """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
@@ -181,11 +226,25 @@ class Consent:
             {
                 "job_id": each.id,
                 "session": each.session or None,
+                "queue": each.queue,
                 "handler": f"{each.queue}/{each.handler}",
+                "requester": _details(each.details).requester,
+                "risk": higher(_details(each.details).risk, each.risk),
                 "asked_at": moment(each.asked_at),
             }
             for each in found
         ]
+
+    def foreseen(self, queue: str, handler: str) -> dict[str, Any]:
+        """Say what a handler would do, as far as this process has its code: its first sentences, and its effects."""
+        found = self._registry.find(queue, handler)
+        about = None if found is None else inspect.cleandoc(found.__doc__ or "")
+        return {
+            "handler": f"{queue}/{handler}",
+            "about": (about or "").partition("\n\n")[0],
+            "known": found is not None,
+            "effects": () if found is None else effect_names(found) or _by_job(found),
+        }
 
     # --- for workers
 
@@ -206,11 +265,15 @@ class Consent:
         if ruling_.verdict == "allowed" and ruling_.grant is not None:
             uses = [Use(ruling_.grant, ask.job)] if ruling_.spends else []
             return release(job, by="consent", reason=f"consent {ruling_.grant}").carrying(*uses)
+        return await self._denied(ask, f"{ask.queue}/{ask.handler} is denied to {name_session(ask.session)}")
+
+    async def _denied(self, ask: ConsentRequest, message: str) -> Transition:
+        """Decide that a job which waits for consent dies without it."""
+        job = JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
         record = await self._store.read(reads.job(ask.id, self._store.boot()))
         present = self._policy.policy_now(self._store)
         letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())
         facts = facts_at(letter, self._store.now() + self._store.skew()) if letter else UNKNOWN
-        message = f"{ask.queue}/{ask.handler} is denied to {_whose(ask.session)}"
         return outlived(job, "consent_denied", facts, present=present, message=message)
 
     # --- reading what was given
@@ -272,6 +335,10 @@ def _decision(grant: Grant) -> Decision:
         outcome="denied" if denies else "granted",
         detail=detail | {name: value for name, value in lasts.items() if value is not None},
     )
+
+
+def _by_job(handler: Handler) -> tuple[str, ...]:
+    return ("known for each job only",) if handler.has_effects else ()
 
 
 def _handler_name(target: Target) -> str:

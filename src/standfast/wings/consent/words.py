@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
+from standfast.lifecycle import Carried
+
 Mode = Literal["once", "timed", "always", "deny"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 EVERY = "*"
@@ -69,7 +71,7 @@ class Ruling(NamedTuple):
 ASK = Ruling("ask")
 
 
-class Use(NamedTuple):
+class Use(Carried, frozen=True, order=True):
     """A use of a grant by one job, whose repeats need no other."""
 
     grant: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from standfast.wings.effects.rules import (
     with_looks,
 )
 from standfast.wings.effects.verbs import Verifier, VerifyResult, keep
+from standfast.wings.progress.verbs import ProgressReports
 from standfast.wings.workflows.parents import fetch_result
 
 
@@ -40,7 +42,9 @@ class AttemptEffects:
     def __init__(self, store: Store, verifier: Verifier) -> None:
         self._store = store
         self._verifier = verifier
-        self.new_job = partial(Job, keeper=JobServices(self._ledger, partial(fetch_result, store)))
+        self.new_job = partial(
+            Job, keeper=JobServices(self._ledger, partial(fetch_result, store), ProgressReports(store).report)
+        )
         """Makes the job that a handler is given."""
 
     def _ledger(self, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
@@ -100,7 +104,11 @@ class AttemptEffects:
         if seen is None:
             return outcome
         resumed = resumes(handler.declaration.when_landed, claim.ledger)
-        return after_doubt(claim, outcome, seen.looks, resumed=resumed)
+        ended = after_doubt(claim, outcome, seen.looks, resumed=resumed)
+        if ended is outcome:  # nothing else carries what was seen
+            with suppress(StoreUnavailable):
+                await keep(self._store, claim, seen)
+        return ended
 
 
 def leave(job: Job, failed: Failed) -> Failed:

@@ -11,6 +11,7 @@ import msgspec
 
 from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ValueNotKept
+from standfast.failure import Verdict
 from standfast.job import UNKEPT, LedgerEntry, LedgerNote, label_of
 from standfast.wings.effects.values import as_returned
 
@@ -29,8 +30,8 @@ class Block:
         """Its key in the ledger."""
         self.name = label_of(name)
         before = ledger.state_of(name)
-        self.was_open = before is not None and before.state == "begun"
-        """Whether it was begun before with an unknown outcome: then this block alone cannot close it."""
+        self.was_open = before is not None and before.state == "begun" and before.verdict != Verdict.ABSENT
+        """Whether it was begun before and no look says that nothing came of it: this block alone cannot close it."""
         self._take(before)
 
     @property

@@ -19,15 +19,19 @@ A callable may also give `(handler, payload)`: that handler's effects, judged as
 """
 
 
-def checked_effects(declaration: Declaration, effects: Any) -> Any:
-    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for."""
+def checked_effects(declaration: Declaration, effects: Any, *, by_default: bool = False) -> Any:
+    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for.
+
+    With `by_default`, it is the store's default and not the handler's own word.
+    """
     if callable(effects):  # a handler too
         return effects
     found = _several(declaration.name, effects)
     if declaration.replay_mode == "verify_first" and not any(effect.verifiable for effect in found):
+        whose = "the default of standfast.toml ([store] replay)" if by_default else "its replay"
         raise ConfigurationError(
-            f"handler {declaration.name}: replay='verify_first' needs effects to verify; declare one, such as "
-            "effects=[Effect('ticket', verify)], or choose 'manual'"
+            f"handler {declaration.name}: replay='verify_first', {whose}, needs effects to verify; declare one, such "
+            "as effects=[Effect('ticket', verify)], or choose replay='manual' or replay='replay' for this handler"
         )
     return found
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import Transition
+from standfast.lifecycle import Carried, Transition
 
 
 class LookResult(NamedTuple):
@@ -17,7 +17,7 @@ class LookResult(NamedTuple):
     receipt: str | None = None
 
 
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
+class Findings(Carried, frozen=True, kw_only=True):
     """What is known of a job's effects when it moves."""
 
     looks: tuple[LookResult, ...] = ()

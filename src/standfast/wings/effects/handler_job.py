@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -17,6 +17,12 @@ from standfast.wings.effects.ledger import Ledger, undeclared
 from standfast.wings.effects.values import digest
 from standfast.wings.workflows.parents import Fetch, Parents
 
+if TYPE_CHECKING:
+    import typing_extensions
+
+    T = typing_extensions.TypeVar("T", default=Any)
+else:
+    T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -26,17 +32,28 @@ class JobServices(NamedTuple):
 
     begin_ledger: Callable[[Claim], Ledger] | None = None
     fetch: Fetch | None = None
+    report: Callable[[Claim, float, str | None], None] | None = None
+    """Takes how far an attempt says it is."""
 
 
-class Job(ClaimedJob):
+class Job(ClaimedJob, Generic[T]):
     """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops.
 
-    `input` is the payload as the handler's `input=` type. Where a queue collects (`coalesce="collect"`), jobs with a
-    thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
+    `input` is the payload as T: `async def send(job: Job[Mail])`. Where a queue collects (`coalesce="collect"`), jobs
+    with a thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`:
+    write `Job[list[Mail]]` there, and `input=Mail`.
     """
 
     _ledger: Ledger | None = None
     _keeper: JobServices | None
+    input: T
+    child: Any = None
+    """The process that runs it, where its handler is isolated."""
+
+    @property
+    def handler(self) -> str:
+        """The name of the handler that runs it; for a Celery task, the task's name."""
+        return self._claim.handler
 
     @cached_property
     def parents(self) -> Parents:
@@ -54,6 +71,15 @@ class Job(ClaimedJob):
         if self._ledger is None:
             raise undeclared(name, self._claim.handler, self.queue, ())
         return self._ledger.block(name)
+
+    def progress(self, fraction: float, note: str | None = None) -> None:
+        """Say how far this attempt is: the share that is done, from 0 to 1, and a few words for people who look.
+
+        It does not wait, in async and in plain functions alike; call it as often as you like. Of several calls within a
+        second the last is kept. `status` shows it, and so do REST, the dashboard and the command line.
+        """
+        if self._keeper is not None and self._keeper.report is not None:
+            self._keeper.report(self._claim, fraction, note)
 
     @overload
     def once(
@@ -75,7 +101,7 @@ class Job(ClaimedJob):
         return _call(self.ledger.call(name, digest(function, args, kwargs), declared=True), function, args, kwargs)
 
     def once_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do the same in a plain function."""
+        """Do what `once` does, in a handler that is a plain function."""
         _check_callable(name, function, "job.once_sync")
         block = self.ledger.call(name, digest(function, args, kwargs), declared=True)
         return cast("R", _call_function(block, function, args, kwargs))
@@ -89,17 +115,18 @@ class Job(ClaimedJob):
         self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, R]: ...
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function, plain or async, once it has not been by an earlier attempt; give what it returned.
+        """Call a function, plain or async, and keep what it returned; a later attempt gets that value without a call.
 
-        Like `once`, under any name and with nothing declared. One that was cut off is called again: declare an effect
-        for what must not be done twice. An attempt that completes a step is not counted against `attempts`.
+        It works like `once`, but you choose any name and declare nothing. If an attempt ends while the function runs,
+        the next attempt calls it again: declare an effect for what must not be done twice. An attempt that completes a
+        step does not count against `attempts`.
         """
         _check_callable(name, function, "await job.step")
         _check_loop("step")
         return _call(self.ledger.call(name, digest(function, args, kwargs), declared=False), function, args, kwargs)
 
     def step_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do the same in a plain function."""
+        """Do what `step` does, in a handler that is a plain function."""
         _check_callable(name, function, "job.step_sync")
         block = self.ledger.call(name, digest(function, args, kwargs), declared=False)
         return cast("R", _call_function(block, function, args, kwargs))
@@ -124,6 +151,15 @@ class Job(ClaimedJob):
     def keep(self, ledger: Ledger) -> None:
         """Take the ledger of this attempt."""
         self._ledger = ledger
+
+    @property
+    def handed_over(self) -> Claim:
+        """The claim with what this attempt did so far, for a process that runs the handler in this one's place."""
+        return self.as_it_stands(self._claim)
+
+    def fetch_result(self, step: int) -> str | None:
+        """Read the result of an earlier step of its workflow, as JSON text."""
+        return None if self._keeper is None or self._keeper.fetch is None else self._keeper.fetch(step)
 
     def with_payload(self, payload: Any, input: Any = None) -> Job:
         """Give this job as if it had another payload, for checks of an operation that it only wraps."""
@@ -160,4 +196,6 @@ def _check_callable(name: str, function: object, call: str) -> None:
     if not callable(function):
         if inspect.iscoroutine(function):
             function.close()  # or Python warns of what is told here
-        raise TypeError(f"write {call}({name!r}, function, arguments…): it calls the function itself, if that is to be")
+        raise TypeError(
+            f"write {call}({name!r}, function, arguments…): it calls the function itself, and only if it must run"
+        )

@@ -64,6 +64,11 @@ class Ledger:
         """Whether this attempt recorded a receipt or step that was not there before."""
 
     @property
+    def declared(self) -> tuple[str, ...]:
+        """The effects that its handler declares."""
+        return self._declared
+
+    @property
     def entries(self) -> list[LedgerEntry] | None:
         """How every effect stands, as far as this attempt knows."""
         return list(self._entries.values()) or None
@@ -225,7 +230,7 @@ class Ledger:
             raise LeaseLost(
                 f"job {self._claim.id} was taken over: effect {label_of(note.name)!r} must not begin here; stop"
                 if note.state == "begun"
-                else f"job {self._claim.id} is gone: what came of effect {label_of(note.name)!r} could not be kept"
+                else f"job {self._claim.id} is gone: the result of effect {label_of(note.name)!r} could not be stored"
             )
         before = self._entries.get(note.name)
         if answer.state == "begun":

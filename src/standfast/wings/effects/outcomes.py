@@ -19,38 +19,40 @@ RECOVERED = "post_write_recovery"
 """The warning of a job that was found done before it was repeated."""
 LOOK_FAILED = "look_failed"
 LOOK_AGAIN = (
-    "Mend what the check needs, then replay: it looks first, and runs only what is missing. If you know that the "
-    "effect is there, resolve the letter; with a result of yours that is your word, and nothing is looked at."
+    "Fix what the check needs, then replay: standfast checks first, and runs only what is missing. If you know "
+    "that the effect exists, resolve the letter; if you give a result, nothing is checked."
 )
 
 
 def recovered(claim: Claim, found: Recovered, _rules: QueueRules, _roll: float) -> Transition:
     """Complete a job whose effects are all there."""
-    done = move(claim, Move.COMPLETE, spends=found.entered - 1, warning=RECOVERED, result=found.result)
+    entered = {"spends": found.entered - 1, "begun": found.entered}
+    done = move(claim, Move.COMPLETE, **entered, warning=RECOVERED, result=found.result)
     return with_findings(done, looks=sightings(found.looks))
 
 
 def undetermined(claim: Claim, outcome: Undetermined, _rules: QueueRules, _roll: float) -> Transition:
     """Hold a job for a person who can tell what its checks could not."""
-    return _hold(claim, outcome.looks, outcome.message, spends=outcome.entered - 1)
+    return _hold(claim, outcome.looks, outcome.message, begun=outcome.entered)
 
 
 def look_again(claim: Claim, look: LookFailed, rules: QueueRules, roll: float) -> Transition:
     """Put a job off whose look failed for now, as often as it may be tried; then keep it for a person."""
     if claim.failed_looks >= claim.allowed:
-        return _hold(claim, look.looks, look.message, spends=-1)
+        return _hold(claim, look.looks, look.message, begun=False)
     again = claim.failed_looks + 1
     wait = delay(rules.backoff, again, roll) if look.retry_after is None else honour_retry_after(look.retry_after)
     what = {"reason_code": LOOK_FAILED, "message": look.message, "advice": reason(LOOK_FAILED).advice}
     failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, **what)
-    put_off = move(claim, Move.GIVE_BACK, delay=wait, spends=-1, defers=1, failure=failure)
+    put_off = move(claim, Move.GIVE_BACK, delay=wait, spends=-1, defers=1, begun=False, failure=failure)
     return with_findings(put_off, looks=sightings(look.looks), look_failed=True)
 
 
-def _hold(claim: Claim, looks: tuple[Look, ...], message: str, *, spends: int) -> Transition:
+def _hold(claim: Claim, looks: tuple[Look, ...], message: str, *, begun: bool) -> Transition:
     code = "unknown_commit_state"
     failure = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code=code, message=message, advice=LOOK_AGAIN)
-    return with_findings(move(claim, Move.HOLD, spends=spends, failure=failure), looks=sightings(looks))
+    held = move(claim, Move.HOLD, spends=begun - 1, begun=begun, failure=failure)
+    return with_findings(held, looks=sightings(looks))
 
 
 def unfinished(claim: Claim, outcome: Unfinished, rules: QueueRules, roll: float) -> Transition:

@@ -81,7 +81,10 @@ def resumes(when_landed: WhenLanded | None, ledger: Iterable[LedgerEntry] | None
 
 
 def with_looks(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> list[LedgerEntry]:
-    """Give the ledger with what was seen, as the store keeps it: an intent that is found done is closed."""
+    """Give the ledger with what was seen: an intent that is found done is closed, one that is absent leaves no doubt.
+
+    A receipt that its handler could not find stays doubted: doing it again is no progress.
+    """
     known = {entry.name: entry for entry in entries or ()}
     for look in sightings(looks):
         before = known.get(look.key)
@@ -90,6 +93,8 @@ def with_looks(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> 
         elif look.verdict == Verdict.VERIFIED:
             receipt = look.receipt if look.receipt is not None else before.receipt
             known[look.key] = replace(before, state="done", receipt=receipt, verdict=look.verdict)
+        elif look.verdict == Verdict.ABSENT and before.state == "begun" and before.verdict != DOUBTED:
+            known[look.key] = replace(before, verdict=look.verdict)
     return list(known.values())
 
 
@@ -196,7 +201,7 @@ def in_doubt(outcome: Outcome) -> TypeGuard[Failed | TimedOut]:
 def undetermined_checks(looks: Iterable[Look]) -> str:
     """Name the checks that could not tell, and why."""
     undetermined = [_describe(look) for look in looks if look.verdict == Verdict.INDETERMINATE]
-    return "; ".join(undetermined) or "nothing is declared that could be looked at"
+    return "; ".join(undetermined) or "no effect is declared that could be checked"
 
 
 def summary(looks: Iterable[Look]) -> str:

@@ -7,6 +7,7 @@ takes is kept in the job's history.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -184,12 +185,38 @@ def keep_looks(round_: Round, looked: Sequence[LookResults]) -> Script[list[bool
     owned = [LedgerRow(*row)[:2] == (each.id, each.token) for each, row in zip(looked, rows, strict=True)]
     kept = [each for each, is_owned in zip(looked, owned, strict=True) if is_owned]
     seen = [row for each in kept for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
-    if seen:
-        yield "write_verdicts", seen
+    yield from _keep_seen(seen)
     again = [each.n for each in kept if each.failed_before]
     if again:
         yield "count_looks", {"numbers": text(again), "failed": False}
     return owned
+
+
+def _keep_seen(rows: Sequence[tuple[Any, ...]]) -> Script[None]:
+    """Keep what was seen: the last word on each effect, and every look."""
+    if not rows:
+        return
+    yield "write_verdicts", rows
+    yield from _keep_every_look(rows)
+
+
+def _keep_every_look(rows: Iterable[tuple[Any, ...]]) -> Script[None]:
+    places: Counter[int] = Counter()
+    looks = []
+    for n, key, _, receipt, verdict, _, at, attempt in rows:
+        places[n] += 1
+        looks.append((n, places[n], key, verdict, receipt, at, attempt))
+    if looks:
+        yield "write_looks", looks
+
+
+@writes()
+def keep_looks_at_letters(round_: Round, looked: Sequence[LookResults]) -> Script[list[None]]:
+    """Keep what was seen of letters that stay as they are: it is evidence, and changes nothing."""
+    yield from lock_jobs(round_, (each.n for each in looked))
+    seen = [seen_rows(round_, each.n, each.token, each.attempt, each.looks) for each in looked]
+    yield from _keep_every_look([row for rows in seen for row in rows])
+    return [None] * len(looked)
 
 
 def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[LookResult]) -> list[tuple[Any, ...]]:
@@ -207,8 +234,7 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves tell of effects, and how far their jobs have come."""
     known = [(each, found) for each in moved if (found := each.rider(Findings))]
     looks = [row for each, found in known for row in seen_rows(round_, each.n, each.token, each.attempt, found.looks)]
-    if looks:
-        yield "write_verdicts", looks
+    yield from _keep_seen(looks)
     reopened = [(each.n, name) for each, found in known for name in found.reopens]
     if reopened:
         yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}

@@ -55,6 +55,23 @@ SET verdict = CASE WHEN effect.verdict = 'asked' AND excluded.verdict <> 'verifi
   done_in = coalesce(effect.done_in, CASE WHEN effect.state = 'begun' AND excluded.verdict = 'verified' THEN excluded.token END),
   at = excluded.at, attempt = excluded.attempt
 
+-- name: write_looks
+-- locks: jobs
+-- answers: none
+-- Every look is kept, in the order of the looks.
+WITH fresh (n, place, name, verdict, receipt, at, attempt) AS (:rows(bigint, integer, text, text, text, double precision, integer))
+INSERT INTO look (n, line, name, verdict, receipt, at, attempt)
+SELECT n, place + coalesce((SELECT max(line) FROM look AS l WHERE l.n = fresh.n), 0), name, verdict, receipt, at, attempt FROM fresh
+
+-- name: looks_of
+SELECT n, name, verdict, CASE WHEN octet_length(receipt) > :most THEN NULL ELSE receipt END, at, attempt,
+  CASE WHEN octet_length(receipt) > :most THEN octet_length(receipt) ELSE 0 END
+FROM look WHERE n IN :integers(numbers) ORDER BY n, line
+
+-- name: delete_looks
+-- locks: jobs
+DELETE FROM look WHERE n IN :integers(numbers)
+
 -- name: reopen_effects
 -- locks: jobs
 -- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.

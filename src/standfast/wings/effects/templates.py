@@ -64,7 +64,7 @@ def _value(place: str, job: Job, key: str) -> Any:
     for name in rest:
         value = _inside(place, value, name)
     if isinstance(value, dict | list) or value is None:
-        raise CannotTell(f"{{{place}}} is {type(value).__name__} in the payload, and no text")
+        raise CannotTell(f"{{{place}}} is {type(value).__name__} in the payload, not text")
     return value
 
 

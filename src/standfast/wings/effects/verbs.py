@@ -37,7 +37,7 @@ from standfast.wings.records.reads import JobRecord
 from standfast.wings.workflows.parents import Fetch
 
 SEVERAL = "it was called with several arguments, which its verify cannot tell apart; give each its own effect"
-NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "nothing is declared that could be looked at")
+NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "no effect is declared that could be checked")
 
 
 class VerifyResult(msgspec.Struct, frozen=True):
@@ -60,6 +60,7 @@ class Verifier:
         known: defaultdict[str, list[LedgerEntry]] = defaultdict(list)
         for entry in entries or ():
             known[entry.label].append(entry)
+        found: tuple[tuple[Effect, ...], Job] | BaseException
         [found] = await asyncio.gather(in_own_task(_resolved(handler, job)), return_exceptions=True)
         if isinstance(found, BaseException):
             return _combined([_failed(Look(ALL, Verdict.INDETERMINATE), found)])
@@ -135,7 +136,7 @@ def _with_receipt(effect: Effect, found: Found) -> Look:
     try:
         return Look(effect.name, Verdict.VERIFIED, receipt=payload.encode_value(found.receipt))
     except PayloadRejected as error:
-        return Look(effect.name, Verdict.INDETERMINATE, f"what it found cannot be kept: {error}"[:LONGEST_NOTE])
+        return Look(effect.name, Verdict.INDETERMINATE, f"what it found cannot be stored: {error}"[:LONGEST_NOTE])
 
 
 def _failed(look: Look, error: BaseException) -> Look:

@@ -135,7 +135,7 @@ class FileEffect(Effect):
             return not path.exists()
         witness = str(filled(self._witness, job, trace.key))
         if not witness:
-            raise CannotTell("the witness is empty, which every file holds")
+            raise CannotTell("the text to look for is empty, which every file contains")
         try:
             with path.open("rb") as file:
                 return _holds(file, witness.encode()) if self._mode == "substring" else _hash(file) == witness.lower()
@@ -144,11 +144,12 @@ class FileEffect(Effect):
 
 
 class HttpEffect(Effect):
-    """Something that a GET shows. The url is a template (values are percent-encoded) or a callable of the job.
+    """An effect that a GET request can find. `url` is a template (values are percent-encoded) or a callable of the job.
 
-    It is verified if the reply has the expected status (any 2xx unless told), holds the `text`, and has in its JSON
-    all that `json` has. Another 2xx or what it holds, 404 and 410 mean absent; every other status tells nothing.
-    `headers` may be a callable of the job. The queue's `destinations` hold here too.
+    The effect is verified if the reply has the expected `status` (any 2xx by default), contains `text`, and its JSON
+    has everything that `json` has. It is absent if the reply has the status but not that content, has another 2xx
+    status, or is 404 or 410. Any other status says nothing about the effect. `headers` may be a callable of the job.
+    The queue's `destinations` apply here too.
     """
 
     def __init__(
@@ -192,7 +193,7 @@ class HttpEffect(Effect):
         fill = partial(filled, job=job, key=trace.key)
         text = None if self._text is None else str(fill(self._text))
         if text == "":
-            raise CannotTell("the text to look for is empty, which every reply holds")
+            raise CannotTell("the text to look for is empty, which every reply contains")
         found = text is None or text in reply.text
         if found and self._json is not None:
             wanted = fill(self._json) if callable(self._json) else _filled_inside(self._json, fill)

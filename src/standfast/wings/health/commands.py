@@ -1,4 +1,4 @@
-"""Commands about the whole: stats, health, doctor."""
+"""Commands about the whole: stats, health, workers, doctor."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from standfast.cli.group import DONE, FAILED, ask, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import now
 from standfast.errors import StandfastError
-from standfast.wings.queues.boards import stats_board
+from standfast.wings.health.health_words import alert_line, in_one_line
+from standfast.wings.queues.boards import stats_board, workers_board
 
 
 @click.command()
 @shared
 def stats(*, url: str | None, as_json: bool) -> None:
-    """Count what is there, and what happened so far."""
+    """Show counts: what the store has now, and what happened so far."""
     counted: dict[str, Any] = look(url, lambda sf: sf.stats())
     if as_json:
         show_json(counted)
@@ -27,7 +28,7 @@ def stats(*, url: str | None, as_json: bool) -> None:
 @click.command()
 @shared
 def health(*, url: str | None, as_json: bool) -> None:
-    """List what is not moving. Exits 1 if anything is not."""
+    """List what is wrong: stuck queues, missing workers, low disk space. Exits 1 if anything is."""
     judged = look(url, lambda sf: sf.health())
     if as_json:
         show_json(judged)
@@ -35,17 +36,31 @@ def health(*, url: str | None, as_json: bool) -> None:
         for issue in judged["issues"]:
             show_line(issue, "bold red")
         for alert in judged["alerts"]:
-            show_line(f"alert {alert['kind']} since {alert['since']}: {alert['message']}", "red")
+            show_line(alert_line(alert), "dim" if alert["clearing"] else "red")
     else:
-        show_line(judged["status"], "green")
+        show_line(in_one_line(judged), "green")
     raise click.exceptions.Exit(FAILED if judged["issues"] else DONE)
+
+
+@click.command()
+@shared
+def workers(*, url: str | None, as_json: bool) -> None:
+    """List live workers and what they run. Exits 1 if there is none."""
+    found = look(url, lambda sf: sf.workers())
+    if as_json:
+        show_json({"items": found})
+    elif found:
+        show(*workers_board(found, now()))
+    else:
+        show_line("no live workers; start one with: standfast worker app:sf", "bold red")
+    raise click.exceptions.Exit(DONE if found else FAILED)
 
 
 @click.command()
 @click.option("--full", is_flag=True, help="Also compare every index with its table; takes longer.")
 @shared
 def doctor(*, full: bool, url: str | None, as_json: bool) -> None:
-    """Examine the store, open or not, and read all of it once. Exits 1 if something is wrong."""
+    """Check the store, in use or not, by reading all of it once. Exits 1 if something is wrong."""
     report = _examine(url, full=full)
     if as_json:
         show_json(report)

@@ -1,27 +1,113 @@
-"""Counting for people: a look at the whole counts a bounded number of jobs, and says which counts stopped there."""
+"""How many jobs of each queue are where: exact at any size, and no dearer for a million than for one.
+
+Nothing here walks the jobs that wait. `docs/decisions.md` ("Counts") says why the numbers are exact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from standfast.store.steps import Script, text
+from standfast.store.scripts import writes
+from standfast.store.steps import Round, Script
 
-GROWS = 1.5
-"""By how much the share of the large queues must grow for another look at them."""
-LOOKS = 3
-"""How often large queues are counted anew at most, with a larger share."""
-
-
-class Count(NamedTuple):
-    """How many there are, or at least so many if there may be `more`."""
-
-    number: int
-    more: bool
+SLOT, HOUR = 10, 3600
+"""Seconds by which jobs that are due later are counted together: the first up to a full hour, then the second."""
+UNSUMMED = 2_000
+"""With so many rows of counters that no worker has put together, whoever reads them does it first."""
 
 
-NONE = Count(0, more=False)
-Counts = dict[str, Count]
+class QueueCounts(NamedTuple):
+    """How many jobs of one queue are where. Due, scheduled and parked ones are all of those that are queued."""
+
+    queued: int = 0
+    scheduled: int = 0
+    parked: int = 0
+    waiting: int = 0
+    running: int = 0
+    dead: int = 0
+    held: int = 0
+
+    @property
+    def due(self) -> int:
+        """Those that could start now."""
+        return self.queued - self.scheduled - self.parked
+
+    @property
+    def letters(self) -> int:
+        """Those that stopped and need a person."""
+        return self.dead + self.held
+
+
+NONE = QueueCounts()
+JobCounts = dict[str, QueueCounts]
+
+
+def job_counts(now: float) -> Script[JobCounts]:
+    """Count the jobs of every queue that has or had any."""
+    rows = yield "job_counts", {"now": now, **_edges(now)}
+    sums: defaultdict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(QueueCounts._fields, 0))
+    for queue, what, number in rows:
+        sums[queue][what] += number
+    return {queue: QueueCounts(**counts) for queue, counts in sums.items()}
+
+
+def _edges(now: float) -> dict[str, float]:
+    """Give where each way of counting what is due later begins.
+
+    What is due within the next slot is counted job by job: a process whose clock is ahead may have made it claimable
+    already, which no slot tells.
+    """
+    slot = int(now // SLOT) + 2
+    hour = -(-slot * SLOT // HOUR)
+    return {"slot": slot, "soon": slot * SLOT, "hour": hour, "end_of_slots": hour * HOUR // SLOT}
+
+
+class Miscount(NamedTuple):
+    """A count that is not what the jobs themselves say."""
+
+    queue: str
+    what: str
+    counted: int
+    found: int
+
+
+WALKED = ("due", "scheduled", "parked", "waiting", "running", "dead", "held")
+
+
+def miscounts(now: float) -> Script[list[Miscount]]:
+    """Walk through all jobs that are not final, and name each count that is wrong: there should never be one."""
+    counts = yield from job_counts(now)
+    walked = {(queue, what): number for queue, what, number in (yield "walked_counts", {"now": now})}
+    queues = sorted({*counts, *(queue for queue, _ in walked)})
+    compared = [
+        Miscount(queue, what, getattr(counts.get(queue, NONE), what), walked.get((queue, what), 0))
+        for queue in queues
+        for what in WALKED
+    ]
+    return [each for each in compared if each.counted != each.found]
+
+
+def _past_slots(now: float) -> dict[str, int]:
+    """Give the slots before which none is read any more, even by a process whose clock is an hour late."""
+    return {"slot": int((now - HOUR) // SLOT), "hour": int((now - HOUR) // HOUR)}
+
+
+@writes()
+def sum_up(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
+    """Put counters together and forget times that have passed, unless another transaction is at it."""
+    if (yield "try_journal", {}) != [(False,)]:
+        yield "sum_counters", {}
+        yield "sum_job_counts", {}
+        yield "forget_slots", _past_slots(round_.now)
+    return [None] * len(asked)
+
+
+def needs_summing() -> Script[bool]:
+    """Tell whether no worker has put counters together for long, so that reading them would cost more each time."""
+    rows = yield "unsummed_counts", {"most": UNSUMMED}
+    return bool(rows) and rows[0][0] >= UNSUMMED
 
 
 class Lane(NamedTuple):
@@ -39,32 +125,3 @@ def oldest(lanes: Sequence[Lane]) -> dict[str, float]:
     for lane in lanes:
         found[lane.queue] = min(lane.ready_at, found.get(lane.queue, lane.ready_at))
     return found
-
-
-def count_each(statement: str, least: Mapping[str, int], most: int) -> Script[Counts]:
-    """Count one kind of jobs in each queue, about so many in all; no count stops before its queue's `least`.
-
-    What small queues leave of it is shared by the large ones.
-    """
-    found: Counts = {}
-    open_, left, share = [*least], most, 0
-    for _ in range(LOOKS):
-        if not open_ or left // len(open_) < max(1, GROWS * share):
-            break
-        share = left // len(open_)
-        found |= yield from _count(statement, open_, share)
-        left -= sum(found[queue].number for queue in open_ if not found[queue].more)
-        open_ = [queue for queue in open_ if found[queue].more]
-    too_short = {queue: number for queue, number in least.items() if _is_short(found.get(queue), number)}
-    for number in {*too_short.values()}:
-        found |= yield from _count(statement, [queue for queue in too_short if least[queue] == number], number)
-    return found
-
-
-def _is_short(count: Count | None, least: int) -> bool:
-    return count is None or (count.more and count.number < least)
-
-
-def _count(statement: str, queues: Sequence[str], most: int) -> Script[Counts]:
-    rows = yield statement, {"queues": text(queues), "most": most}
-    return {queue: Count(number, number >= most) for queue, number in rows}

@@ -10,6 +10,9 @@ from standfast.concurrency.threads import run_in_thread
 from standfast.errors import StandfastError
 from standfast.store.finding import Finding
 from standfast.store.store import Store
+from standfast.wings.health.counting import miscounts
+from standfast.wings.health.health_words import in_one_line
+from standfast.wings.records.figures import count_of
 from standfast.wings.relay.verbs import SpoolStatus
 
 Health = Callable[[], Awaitable[dict[str, Any]]]
@@ -27,6 +30,13 @@ async def examine(
     return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}
 
 
+async def _counts(store: Store) -> Finding:
+    """Compare the counts with the jobs themselves."""
+    wrong = await store.read(miscounts(store.now()))
+    named = "; ".join(f"{each.queue} counts {each.counted} {each.what} and has {each.found}" for each in wrong[:3])
+    return Finding("counts", "as many as there are", f"{named}; please report this" if wrong else None)
+
+
 async def _opened(store: Store, health: Health, verify: Health) -> AsyncIterator[Finding]:
     """Open the store, as any use does, and ask how it is doing."""
     try:
@@ -39,7 +49,8 @@ async def _opened(store: Store, health: Health, verify: Health) -> AsyncIterator
     for issue in judged["issues"]:
         yield Finding("health", "", issue)
     if not judged["issues"]:
-        yield Finding("health", judged["status"])
+        yield Finding("health", in_one_line(judged))
+    yield await _counts(store)
     chain = await verify()
     broken = None if chain["ok"] else f"the audit chain is broken: {chain['problem']['why']}"
-    yield Finding("audit", f"{chain['entries']} decisions", broken)
+    yield Finding("audit", count_of(chain["entries"], "decision"), broken)

@@ -59,6 +59,9 @@ COUNTERS = {
     NoticeKind.CANCELLED: "jobs_cancelled",
 }
 """The notices that are counted, and as what."""
+HOOKS = ("hook_failed", "failure_hooks_failed", "Calls of on_failure hooks that failed or were left out.")
+
+DUPLICATES = ("possible_duplicate", "possible_duplicates", "Repeats of attempts that may have had their effect.")
 
 
 def text(measures: Measures, grant: Grant | None) -> bytes:
@@ -93,7 +96,7 @@ class _Scrape(Collector):
             yield from self._of_the_whole()
 
     def _of_queues(self) -> Iterator[Metric]:
-        jobs = _gauge("jobs", "Jobs in each state; counts stop at a bound.", "queue", "state")
+        jobs = _gauge("jobs", "Jobs in each state.", "queue", "state")
         limits = _gauge("alert_threshold", "From which value on an alert of a queue begins.", "queue", "alert")
         for name, each in self._queues.items():
             for state, number in each.jobs.items():
@@ -110,8 +113,8 @@ class _Scrape(Collector):
             yield family
 
     def _counters(self) -> Iterator[Metric]:
-        for kind, called in COUNTERS.items():
-            about = f"Notices {kind} about jobs of the queue."
+        told = [(kind, called, f"Notices {kind} about jobs of the queue.") for kind, called in COUNTERS.items()]
+        for kind, called, about in (*told, HOOKS, DUPLICATES):
             family = CounterMetricFamily(f"standfast_{called}", about, labels=["queue"])
             for name, each in self._queues.items():
                 family.add_metric([name], each.counters.get(kind, 0))

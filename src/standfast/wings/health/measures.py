@@ -20,7 +20,7 @@ from standfast.wings.relay.verbs import SpoolStatus
 
 
 class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue in numbers. Counts stop at a bound, as those of health do."""
+    """One queue in numbers."""
 
     jobs: dict[str, int]
     """How many there are of each: due, scheduled, parked, waiting, running, dead, held."""
@@ -75,7 +75,7 @@ async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
     """Measure everything."""
     facts, judged = await overview.observe(store)
     stats = await overview.stats(store, spooled)
-    timings, held = await store.read(timing_scripts.measured())
+    timings = await store.read(timing_scripts.read())
     head, open_alerts, skew, free = (
         await store.read(audit.peek()),
         await store.read(alerts.standing()),
@@ -85,8 +85,7 @@ async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
     counts: dict[str, dict[str, Any]] = stats["queues"]
     return Measures(
         queues={
-            each.queue: _queue(each, counts.get(each.queue, {}), held.get(each.queue, 0), timings.get(each.queue))
-            for each in judged.queues
+            each.queue: _queue(each, counts.get(each.queue, {}), timings.get(each.queue)) for each in judged.queues
         },
         breakers=tuple(
             (row.key.removeprefix("breaker:"), gates.blocks(row), row.used)
@@ -112,9 +111,9 @@ def _alert(alert: OpenAlert, skew: float) -> tuple[str, str, str, float]:
     return alert.kind, alert.queue, alert.subject, alert.started_at + skew
 
 
-def _queue(facts: QueueFacts, counts: dict[str, Any], held: int, timing: Timing | None) -> QueueMeasures:
+def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None) -> QueueMeasures:
     doing = {state: counts.get(state, 0) for state in ("scheduled", "parked", "waiting", "running")}
-    letters = {"dead": max(0, facts.letters - held), "held": held}
+    letters = {"dead": facts.letters - facts.held, "held": facts.held}
     return QueueMeasures(
         jobs={"due": facts.due, **doing, **letters},
         counters=counts.get("counters", {}),

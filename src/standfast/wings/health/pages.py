@@ -7,6 +7,7 @@ import asyncio
 from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.server.token_view import health_for, stats_for, workers_for
+from standfast.wings.health.health_words import at_rest
 from standfast.wings.queues.pages import rows_of
 
 
@@ -22,6 +23,7 @@ async def overview(visit: Visit) -> RenderedPage:
         "age": counted.age,
         "health": health,
         "issues": health["issues"],
+        "at_rest": at_rest(health),
         "incidents": incidents(health["issues"], health["alerts"], stats["queues"]),
         "rows": rows,
         "empty": not rows,

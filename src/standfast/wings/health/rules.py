@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from standfast.rules import QueueRules
+from standfast.wings.alerts.rules import SEVERITY
 from standfast.wings.alerts.surfaces import SUBSCRIBER
 from standfast.wings.alerts.words import AlertKind, Condition, Key
+from standfast.wings.health.health_words import Conflict
+from standfast.wings.limits.outages import Outage
+from standfast.wings.records.figures import count_of, number, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +48,11 @@ FROZEN_AFTER = 30.0
 DEATHS_NAMED = 5
 """How many dead workers are named one by one."""
 
+OUTAGE, LOSS, STOPPAGE, NOTE = 0.95, 1.0, 0.75, 0.2
+"""How much hurts what is no alert: a dependency that is away, jobs that may be lost, work that stands, all else."""
+
+UNSWEPT = ", so jobs of lost workers are not recovered; start a worker: standfast worker app:sf"
+"""What it means that no sweeper runs, and what to do."""
 LATE_SWEEPS = 2
 """The sweeper is late when so many of its rounds passed without one."""
 
@@ -79,8 +89,10 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """How many letters had their replay denied in the last hour."""
     idle_seconds: float | None = None
     """How long ago anything of it was started; None if nothing ever was."""
-    at_least: tuple[str, ...] = ()
-    """Which of `due`, `letters`, `new_letters` and `silent` stopped at the bound of counting."""
+    held: int = 0
+    """How many of the letters wait for one answer."""
+    uncounted: frozenset[str] = frozenset()
+    """Which of `silent` and `deferred` may be more than was looked at: these are worded without a number."""
 
 
 class MissingWorker(NamedTuple):
@@ -106,7 +118,7 @@ class StoreFacts(msgspec.Struct, frozen=True):
     sweep_every: float
     disk_low: bool = False
     clock_jumped: bool = False
-    conflicting_declarations: tuple[str, ...] = ()
+    conflicting_declarations: tuple[Conflict, ...] = ()
     """The queues, or queue/handler, for which two live workers declare different rules."""
     overruled_declarations: tuple[str, ...] = ()
     """Those of which a live worker declares something else than what is in force."""
@@ -116,8 +128,8 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """The handlers, as queue/handler, of jobs that have ended and whose end a live worker cannot write."""
     removed_ago: float | None = None
     """How long ago the store's file was found removed under a process that used it."""
-    open_breakers: tuple[tuple[str, int, float], ...] = ()
-    """What does not answer, how often it failed in a row, and for how many seconds its breaker has been open."""
+    outages: tuple[Outage, ...] = ()
+    """What does not answer."""
     disabled_handlers: tuple[tuple[str, str, float, bool], ...] = ()
     """Those, as queue/handler, whose probe says no, why, for how many seconds, and whether another process has it."""
     broken_gates: tuple[tuple[str, str], ...] = ()
@@ -143,16 +155,23 @@ class Finding(NamedTuple):
     threshold: float = 0.0
     queue: str = ""
     subject: str = ""
+    harm: float = NOTE
+    """How much it hurts, from 0 to 1; an alert hurts as much as its kind."""
+
+    @property
+    def rank(self) -> float:
+        """What comes first has the least."""
+        return -max(self.harm, SEVERITY.get(self.kind, 0.0) if self.kind else 0.0)
 
 
 def findings(facts: StoreFacts) -> list[Finding]:
-    """Find everything that is wrong, queue by queue, then what is wrong with the whole store."""
+    """Find everything that is wrong: what hurts most first, and outages before what follows from them."""
     found = [each._replace(queue=queue.queue) for queue in facts.queues for each in _queue_findings(queue)]
-    return [*found, *_store_findings(facts)]
+    return sorted([*_store_findings(facts), *found], key=attrgetter("rank"))
 
 
 def issues(facts: StoreFacts) -> list[str]:
-    """Word every issue once, queue by queue, then those of the whole store."""
+    """Word every issue once, the most harmful first."""
     return list(dict.fromkeys(each.text for each in findings(facts)))
 
 
@@ -200,17 +219,17 @@ def _all_of_queue(facts: QueueFacts) -> Iterator[Finding]:
     yield from _letters(facts)
     yield from _due(facts)
     if not facts.handler_known:
-        yield Finding(f"{facts.queue}: no handler is known")
+        yield Finding(f"{facts.queue}: no handler is known", harm=STOPPAGE if facts.due and not facts.paused else NOTE)
     else:
         yield from (Finding(f"{facts.queue}: no handler {name!r} is known") for name in facts.unknown_handlers)
     yield from _unmoved(facts)
     if facts.overdue:
         whose = "its" if facts.overdue == 1 else "their"
-        text = f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
+        text = f"{facts.queue}: {count_of(facts.overdue, 'handler')} past {whose} timeout"
         yield Finding(text, AlertKind.OVERDUE, facts.overdue)
     idle, longest = facts.idle_seconds, facts.rules.idle_warning
     if idle is not None and longest is not None and idle > longest:
-        text = f"{facts.queue}: nothing was started for {idle:.0f} s (zero activity)"
+        text = f"{facts.queue}: nothing was started for {span(idle)} (zero activity)"
         yield Finding(text, AlertKind.IDLE, idle, longest)
 
 
@@ -218,61 +237,70 @@ def _letters(facts: QueueFacts) -> Iterator[Finding]:
     """Find what is wrong with letters. Those of what carries alerts out mean that a surface does not take them."""
     rules, ours = facts.rules, facts.queue in CARRIERS
     if facts.letters > rules.dead_warning:
-        text = f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
+        text = f"{facts.queue}: {count_of(facts.letters, 'dead letter')}"
         yield Finding(text, AlertKind.DEAD_SINK if ours else AlertKind.DEAD_LETTERS, facts.letters, rules.dead_warning)
     if facts.new_letters > growth_warning(rules):
-        new = _count(facts.new_letters, "dead letter", "new_letters" in facts.at_least)
+        new = count_of(facts.new_letters, "dead letter")
         text = f"{facts.queue}: {new} in the last 10 minutes (growing)"
         yield Finding(text, AlertKind.GROWTH, facts.new_letters, growth_warning(rules))
     if facts.denials >= rules.denial_warning:
-        text = f"{facts.queue}: {facts.denials} replays denied in the last hour"
+        text = f"{facts.queue}: {number(facts.denials)} replays denied in the last hour"
         yield Finding(text, AlertKind.DENIALS, facts.denials, rules.denial_warning)
 
 
 def _due(facts: QueueFacts) -> Iterator[Finding]:
     """Find what is wrong with jobs that are due."""
     rules, waits = facts.rules, facts.oldest_due_seconds or 0.0
-    pending = f"{facts.queue}: {facts.due}{'+' if 'due' in facts.at_least else ''} pending (backed up)"
+    pending = f"{facts.queue}: {number(facts.due)} pending (backed up)"
     if too_deep(facts):
         yield Finding(pending, AlertKind.DEPTH, facts.due, rules.depth_warning)
     if stalled(facts):
         yield Finding(pending, AlertKind.STALLED, waits, rules.stall_warning)
     if facts.due and not facts.live_workers:
-        text = f"{facts.queue}: {_count(facts.due, 'due job', 'due' in facts.at_least)} and no worker"
+        text = f"{facts.queue}: {count_of(facts.due, 'due job')} and no worker"
         # While a worker is replaced there is none for a moment, which is no alert.
-        yield Finding(text, AlertKind.NO_WORKER if waits >= UNSERVED_AFTER else None, waits, UNSERVED_AFTER)
+        kind = AlertKind.NO_WORKER if waits >= UNSERVED_AFTER else None
+        yield Finding(text, kind, waits, UNSERVED_AFTER, harm=NOTE if facts.paused else STOPPAGE)
 
 
 def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
     """Find jobs that nothing moves, or not for long."""
     if facts.abandoned:
-        text = f"{facts.queue}: {_count(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
+        text = f"{facts.queue}: {count_of(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
         yield Finding(text, AlertKind.STALLED, facts.abandoned)
     if facts.silent:
         paused = " (it is paused)" if facts.paused else ""
-        text = f"{facts.queue}: nothing moves {_count(facts.silent, 'job', 'silent' in facts.at_least)}{paused}"
+        text = f"{facts.queue}: nothing moves {_jobs(facts, 'silent')}{paused}"
         yield Finding(text, AlertKind.STALLED if unmoved(facts) else None, facts.silent)
     if facts.deferred:
-        text = f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
+        text = f"{facts.queue}: {_jobs(facts, 'deferred')} deferred for more than an hour"
         yield Finding(text, AlertKind.STALLED, facts.deferred)
     if facts.suspects and not facts.paused and facts.suspects[1] >= facts.rules.stall_warning:
-        number, seconds = facts.suspects
-        verb = "waits" if number == 1 else "wait"
-        text = f"{facts.queue}: {_count(number, 'job')} of a worker that died {verb} to run alone, for {seconds:.0f} s"
+        jobs, seconds = facts.suspects
+        verb = "waits" if jobs == 1 else "wait"
+        text = f"{facts.queue}: {count_of(jobs, 'job')} of a worker that died {verb} to run alone, for {span(seconds)}"
         yield Finding(text, AlertKind.STALLED, seconds, facts.rules.stall_warning)
     for name, seconds in facts.long_holds:
-        yield Finding(f"{facts.queue}: {name} asked its callers to wait for {seconds / 3600:.1f} h")
+        yield Finding(f"{facts.queue}: {name} asked its callers to wait for {span(seconds)}")
     if starved(facts):
-        hours = (facts.oldest_due_seconds or 0) / 3600
-        yield Finding(f"{facts.queue}: a job has been due for {hours:.1f} h while others ran", AlertKind.STALLED)
+        waited = span(facts.oldest_due_seconds)
+        yield Finding(f"{facts.queue}: a job has been due for {waited} while others ran", AlertKind.STALLED)
 
 
 def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
+    yield from (Finding(str(outage), harm=OUTAGE) for outage in facts.outages)
+    yield from (Finding(text, harm=STOPPAGE) for text in _stoppages(facts))
+    if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
+        text = (
+            "the store's file was removed, replaced or cut short while in use "
+            f"(noticed {span(facts.removed_ago)} ago): accepted jobs may be lost"
+        )
+        yield Finding(text, harm=LOSS)
     yield from (Finding(text) for text in _store_issues(facts))
     for name, seconds, why in facts.failing_sinks:
         kind = AlertKind.DEAD_SINK if seconds >= SINK_DEAD_AFTER else None
         what = "notices" if name.startswith(SUBSCRIBER) else "alerts"
-        text = f"{name} takes no {what} for {seconds:.0f} s: {why}"
+        text = f"{name} takes no {what} for {span(seconds)}: {why}"
         yield Finding(text, kind, seconds, SINK_DEAD_AFTER, subject=name)
     yield from _lost_findings(facts)
     yield from _sweep_finding(facts)
@@ -280,32 +308,28 @@ def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
         yield Finding("disk is low: new work is refused", AlertKind.LOW_DISK)
 
 
-def _store_issues(facts: StoreFacts) -> Iterator[str]:
-    for queue in facts.conflicting_declarations:
-        yield f"{queue}: two live processes declare different rules"
-    for queue in sorted({*facts.overruled_declarations} - {*facts.conflicting_declarations}):
-        yield f"{queue}: a live worker declares other rules than those in force; run one version everywhere"
+def _stoppages(facts: StoreFacts) -> Iterator[str]:
+    """Word what keeps work from being done or written down."""
     for handler in facts.blocking_handlers:
         yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
     for handler in facts.unwritten_ends:
         yield f"{handler}: the end of a job cannot be written, and it counts as running; its worker's log says why"
-    for queue, calls in facts.fallbacks:
-        whose = "its" if calls == 1 else "their"
-        yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"
-    for name, failures, seconds in facts.open_breakers:
-        yield f"{name} does not answer: {_count(failures, 'failure')} in a row, its breaker is open for {seconds:.0f} s"
     for handler, why, seconds, elsewhere in facts.disabled_handlers:
-        where = "in one process, while another runs it" if elsewhere else f"for {seconds:.0f} s"
+        where = "in one process, while another runs it" if elsewhere else f"for {span(seconds)}"
         yield f"{handler}: disabled {where}, because what it requires says no: {why}"
     for queue, why in facts.broken_gates:
         yield f"{queue}: its gate counts as closed: {why}"
+
+
+def _store_issues(facts: StoreFacts) -> Iterator[str]:
+    yield from map(str, facts.conflicting_declarations)
+    for queue in sorted({*facts.overruled_declarations} - {each.name for each in facts.conflicting_declarations}):
+        yield f"{queue}: a live worker declares other rules than those in force; run one version everywhere"
+    for queue, calls in facts.fallbacks:
+        whose = "its" if calls == 1 else "their"
+        yield f"{queue}: {count_of(calls, 'call')} went to {whose} fallback"
     if facts.policy_issue is not None:
         yield facts.policy_issue
-    if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
-        yield (
-            "the store's file was removed, replaced or cut short while in use "
-            f"(noticed {facts.removed_ago:.0f} s ago): accepted jobs may be lost"
-        )
     if facts.clock_jumped:
         yield "clock jumped"
 
@@ -321,14 +345,14 @@ def _lost_findings(facts: StoreFacts) -> Iterator[Finding]:
     found = sorted((each for each in facts.absences if lost(each)), key=lambda each: each.seconds)
     for each in found[:DEATHS_NAMED]:
         who = f"worker on {each.host}, pid {each.pid},"
-        ran = ", ".join(f"{what} ({number})" for what, number in each.ran)
+        ran = ", ".join(f"{what} ({number(jobs)})" for what, jobs in each.ran)
         if each.life == "dead":
-            text = f"{who} died, last heard of {each.seconds:.0f} s ago; it ran {ran or 'nothing'}"
+            text = f"{who} died, last heard of {span(each.seconds)} ago; it ran {ran or 'nothing'}"
         else:
-            text = f"{who} has been silent for {each.seconds:.0f} s; it runs {ran or 'nothing'}"
-        yield Finding(text)
+            text = f"{who} has been silent for {span(each.seconds)}; it runs {ran or 'nothing'}"
+        yield Finding(text, harm=STOPPAGE)
     if len(found) > DEATHS_NAMED:
-        yield Finding(f"{_count(len(found) - DEATHS_NAMED, 'more worker')} died or fell silent")
+        yield Finding(f"{count_of(len(found) - DEATHS_NAMED, 'more worker')} died or fell silent")
 
 
 def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
@@ -338,14 +362,15 @@ def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
     left = any(lost(each) and each.holds for each in facts.absences)
     if facts.sweep_age is None:
         if waits or left:
-            yield Finding("sweeper has never run", AlertKind.LATE_SWEEPER, late, late)
+            yield Finding(f"sweeper has never run{UNSWEPT}", AlertKind.LATE_SWEEPER, late, late)
     elif facts.sweep_age > late and (waits or left or facts.working_for > late):
-        text = f"sweeper last ran {facts.sweep_age:.0f} s ago"
+        text = f"sweeper last ran {span(facts.sweep_age)} ago{UNSWEPT}"
         yield Finding(text, AlertKind.LATE_SWEEPER, facts.sweep_age, late)
 
 
-def _count(number: int, what: str, more: bool = False) -> str:  # noqa: FBT001, FBT002 - read beside the number
-    return f"{number} {what}" if number == 1 and not more else f"{number}{'+' if more else ''} {what}s"
+def _jobs(facts: QueueFacts, what: str) -> str:
+    """Count jobs, or say only that there are many, where not all were looked at: a number shown is exact."""
+    return "many jobs" if what in facts.uncounted else count_of(getattr(facts, what), "job")
 
 
 def conditions(facts: StoreFacts) -> dict[Key, Condition]:

@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from standfast.job import HTTP
-from standfast.profiles import stored_rules
 from standfast.store.steps import Script, text
-from standfast.wings.health.counting import Lane, count_each, oldest
+from standfast.wings.calls.words import CALLER
+from standfast.wings.consent.scripts import asks_by_queue
+from standfast.wings.health.counting import NONE, Lane, QueueCounts, job_counts, oldest
 from standfast.wings.limits.words import Row
+from standfast.wings.queues.pauses import Pause, pauses
 from standfast.wings.records.reads import LOOKED_THROUGH
 
-
-class Tallies(NamedTuple):
-    """Jobs by queue and what they are doing (`running`, `scheduled`, `parked`), and what was told how often."""
-
-    doing: dict[tuple[str, str], int]
-    told: dict[tuple[str, str], int]
-    at_least: frozenset[str]
-    """What of the first stopped at the bound: every queue may have more of it."""
+Counters = dict[tuple[str, str], int]
+"""By queue and kind of notice, how often it was told."""
 
 
-def tallies(now: float) -> Script[Tallies]:
-    """Read the unfinished jobs by queue, and the counters."""
-    counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED, "aside": _aside()}
-    counters = yield "counters", {}
-    doing = {(queue, what): number for queue, what, number in counts}
-    sums: Counter[str] = Counter()
-    for _, what, number in counts:
-        sums[what] += number
-    bound = {"running": MOST_COUNTED}
-    at_least = frozenset(what for what, number in sums.items() if number >= bound.get(what, _aside()))
-    return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
-
-
-def survey(now: float, boot: str, *, silent_after: float) -> Script[tuple[Facts, Tallies]]:
-    """Read facts and tallies together."""
+def survey(now: float, boot: str, *, silent_after: float) -> Script[tuple[Facts, Counters]]:
+    """Read facts and counters together."""
     found = yield from facts(now, boot, silent_after=silent_after)
-    return found, (yield from tallies(now))
+    counters = yield "counters", {}
+    return found, {(queue, kind): number for queue, kind, number in counters}
 
 
 class QueueRow(NamedTuple):
-    """What the store knows of a queue. Counts stop at a bound; `at_least` names those that did."""
+    """What the store knows of a queue."""
 
     name: str
     rules: str | None
     paused: int
     claimed_at: float | None
-    due: int
-    letters: int
+    counts: QueueCounts
     oldest_ready_at: float | None
     handler_known: int
-    at_least: tuple[str, ...] = ()
+    awaiting_consent: int
+    """Those of its held jobs that wait for a session's consent."""
+    pause: Pause | None = None
+    """Who paused it, if it is and that is known."""
 
 
 Silent = dict[str, int]
-
-
-CALLER = "caller:"
-"""What the id of a worker begins with that serves no queue and sweeps nothing: it runs what its process calls."""
 
 
 class WorkerRow(NamedTuple):
@@ -73,6 +54,25 @@ class WorkerRow(NamedTuple):
     declares: str
     started_at: float
     beat_at: float
+
+
+class Running(NamedTuple):
+    """A job that runs, and the worker that runs it."""
+
+    worker: str
+    id: str
+    queue: str
+    handler: str
+    attempts: int
+    claimed_at: float
+
+
+class WorkersAtWork(NamedTuple):
+    """Live workers, how many jobs each runs of which queue, and the jobs that have run longest."""
+
+    workers: list[WorkerRow]
+    counts: list[tuple[str, str, int]]
+    longest: list[Running]
 
 
 class Missing(NamedTuple):
@@ -107,24 +107,22 @@ class Facts(NamedTuple):
     """Running jobs of each queue whose worker is silent; only where no worker is alive to take them back."""
     silent: dict[str, int]
     """Jobs of each queue that nothing moves and no reason is given for."""
-    silent_more: frozenset[str]
-    """Those of them that may have more of it."""
+    silent_uncounted: frozenset[str]
+    """The queues that may have more of these than were looked at."""
     in_force: dict[str, str]
     """Queue or queue/handler → what is in force, as JSON text; only where workers are there to compare with."""
     gates: tuple[Row, ...] = ()
     """Limits, rates, breakers and admission gates that hold something back or count something, up to a bound."""
     deferred: tuple[tuple[str, int], ...] = ()
     """Jobs of each queue that wait at such a gate and were due more than an hour ago."""
+    deferred_uncounted: bool = False
+    """Whether there may be more of these than were looked at."""
     callers: tuple[WorkerRow, ...] = ()
     """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
     missing: tuple[Missing, ...] = ()
     """Workers and callers that died lately or have not left; those that hold jobs however long ago that was."""
     suspects: tuple[tuple[str, int, float], ...] = ()
     """Queues with jobs that wait to be run alone: how many, and since when."""
-
-
-MOST_COUNTED = 30_000
-"""How many jobs of one kind are counted in all queues, so that looking takes milliseconds whatever the backlog."""
 
 
 FALLBACKS_SHOWN = 86400.0
@@ -143,11 +141,6 @@ DEFERRED_LONG = 3600.0
 
 LOOKED_AT = 2_000
 """How many of each kind are looked at for silence, and for undeclared handlers; lanes and gates likewise."""
-
-
-def _aside() -> int:
-    """Give how far jobs are counted that no index of their queue has."""
-    return min(MOST_COUNTED, LOOKED_THROUGH)
 
 
 def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script[Facts]:
@@ -176,26 +169,38 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers, missing, suspects)
 
 
+def queues_with_due_jobs(besides: Collection[str]) -> Script[list[str]]:
+    """Read which queues have jobs that can be claimed now, for other handlers than these."""
+    lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
+    return sorted({lane.queue for lane in lanes if lane.handler not in besides})
+
+
 def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
-    """Read the queues and count what is in them, far enough that each knows whether it has more than it should."""
+    """Read the queues, and count what is in them."""
     rows = yield "queue_facts", {}
-    rules = {name: stored_rules(name, published) for name, published, *_ in rows}
-    depths = {name: each.depth_warning + 1 for name, each in rules.items()}
-    due = yield from count_each("count_due_of", depths, MOST_COUNTED)
-    stops = {name: each.dead_warning + 1 for name, each in rules.items()}
-    letters = yield from count_each("count_letters_of", stops, MOST_COUNTED)
-    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": _aside()})}
-    more_late = sum(number for number, _ in late.values()) >= _aside()
+    counts = yield from job_counts(now)
+    late: dict[str, float] = dict((yield "late_since", {"now": now, "most": LOOKED_THROUGH}))
+    asks = yield from asks_by_queue()
     waiting = oldest(lanes)
+    kept = (yield from pauses()) if any(paused for _, _, paused, *_ in rows) else {}
     found = []
     for name, published, paused, claimed_at, known in rows:
-        late_here, late_since = late.get(name, (0, None))
-        bounds = {"due": due[name].more or more_late, "letters": letters[name].more}
-        ages = [at for at in (waiting.get(name), late_since) if at is not None]
-        counts = (due[name].number + late_here, letters[name].number, min(ages, default=None))
-        at_least = tuple(what for what, more in bounds.items() if more)
-        found.append(QueueRow(name, published, paused, claimed_at, *counts, known, at_least))
+        ages = [at for at in (waiting.get(name), late.get(name)) if at is not None]
+        here = counts.get(name, NONE)
+        oldest_ready = min(ages, default=None)
+        pause = kept.get(name) if paused else None
+        known_facts = (name, published, paused, claimed_at, here, oldest_ready, known)
+        found.append(QueueRow(*known_facts, asks.get(name, 0), pause))
     return found
+
+
+def workers_at_work(now: float, boot: str, *, silent_after: float) -> Script[WorkersAtWork]:
+    """Read who runs what. What runs is as much as workers have slots, and has an index of its own."""
+    rows = yield "live_workers", {"boot": boot, "since": now - silent_after}
+    _, live = _told_apart([WorkerRow(*row) for row in rows])
+    counts = [(*row,) for row in (yield "running_of_workers", {})]
+    longest = [Running(*row) for row in (yield "longest_running", {"most": LOOKED_THROUGH})]
+    return WorkersAtWork(live, counts, longest)
 
 
 def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
@@ -204,12 +209,13 @@ def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list
     return callers, [each for each in found if not each.id.startswith(CALLER)]
 
 
-def _held_back(now: float) -> Script[tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:
+def _held_back(now: float) -> Script[tuple[tuple[Row, ...], tuple[tuple[str, int], ...], bool]]:
     """Read the gates that count or hold back something, and how many jobs they have held back for long."""
     standing = tuple(Row(*row) for row in (yield "all_gates", {"limit": GATES_SHOWN}))
     since = {"before": now - DEFERRED_LONG, "most": LOOKED_THROUGH}
     deferred = (yield "deferred_jobs", since) if standing else []
-    return standing, tuple((queue, number) for queue, number in deferred)
+    found = tuple((queue, number) for queue, number, _ in deferred)
+    return standing, found, any(cut for *_, cut in deferred)
 
 
 def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Script[tuple[Silent, frozenset[str]]]:

@@ -3,6 +3,10 @@
 -- columns: standfast.wings.health.scripts.WorkerRow
 from worker: id, host, pid, queues, declares, started_at, beat_at
 
+-- columns: standfast.wings.health.scripts.Running
+from j: worker, queue, handler, attempts, claimed_at
+id: b.id
+
 -- columns: standfast.wings.health.scripts.Missing
 from worker: id, host, pid, process, beat_at
 dead: worker.died_at IS NOT NULL OR worker.boot <> :boot
@@ -58,35 +62,11 @@ WITH RECURSIVE lane (queue, handler, priority, ready_at) AS (
 )
 SELECT queue, handler, priority, ready_at FROM lane LIMIT :most
 
--- name: count_due_of
-SELECT q.value, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.value LIMIT :most))
-FROM json_each(:queues) AS q
-
--- name: count_due_of (postgres)
-SELECT q.name, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name
-  ORDER BY j.handler, j.priority LIMIT :most) AS due)
-FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
-
--- name: count_letters_of
-SELECT q.value, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.value AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :most))
-FROM json_each(:queues) AS q
-
--- name: count_letters_of (postgres)
--- In the order of the index, each state by itself: a bitmap would read all of a queue's letters first.
-SELECT q.name, (SELECT count(*) FROM (
-  (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at IS NOT NULL ORDER BY j.finished_at LIMIT :most)
-  UNION ALL
-  (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL ORDER BY j.finished_at LIMIT :most)
-  LIMIT :most) AS letters)
-FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
-
--- name: late_jobs
--- Due, but no claim has come by since to make them claimable.
-SELECT queue, count(*), min(due_at) FROM (
-  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
+-- name: late_since
+-- The oldest due job that no claim has come by since to make claimable, by queue: it has the oldest of all, or one of the first.
+SELECT queue, min(due_at) FROM (
+  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now
+  ORDER BY due_at LIMIT :most
 ) AS late GROUP BY queue
 
 -- name: unknown_handlers
@@ -134,6 +114,19 @@ SELECT queue || '/' || name,
 -- name: live_workers
 SELECT :columns(WorkerRow) FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
 
+-- name: running_of_workers
+SELECT worker, queue, count(*) FROM job INDEXED BY job_running WHERE state = 'running' GROUP BY worker, queue
+
+-- name: running_of_workers (postgres)
+SELECT worker, queue, count(*) FROM job WHERE state = 'running' GROUP BY worker, queue
+
+-- name: longest_running
+SELECT :columns(Running) FROM job AS j INDEXED BY job_running CROSS JOIN body AS b ON b.n = j.n
+WHERE j.state = 'running' ORDER BY j.claimed_at LIMIT :most
+
+-- name: longest_running (postgres)
+SELECT :columns(Running) FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.state = 'running' ORDER BY j.claimed_at LIMIT :most
+
 -- name: missing_workers
 -- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
 -- With what they ran when they died, or hold now.
@@ -174,17 +167,19 @@ SELECT queue, count(*), min(since) FROM (
 ) AS waiting GROUP BY queue
 
 -- name: deferred_jobs
--- What a gate other than a thread's holds back, and was due so long ago.
-SELECT queue, count(*) FROM (
+-- What a gate other than a thread's holds back, and was due so long ago; and whether there may be more.
+WITH parked AS MATERIALIZED (
   SELECT j.queue, j.due_at FROM gate AS g CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = g.key
   WHERE g.kind <> 'thread' LIMIT :most
-) WHERE due_at < :before GROUP BY queue
+)
+SELECT queue, count(*), (SELECT count(*) FROM parked) >= :most FROM parked WHERE due_at < :before GROUP BY queue
 
 -- name: deferred_jobs (postgres)
-SELECT queue, count(*) FROM (
+WITH parked AS MATERIALIZED (
   SELECT j.queue, j.due_at FROM gate AS g JOIN job AS j ON j.state = 'queued' AND j.parked_on = g.key
   WHERE g.kind <> 'thread' LIMIT :most
-) AS parked WHERE due_at < :before GROUP BY queue
+)
+SELECT queue, count(*), (SELECT count(*) FROM parked) >= :most FROM parked WHERE due_at < :before GROUP BY queue
 
 -- name: counters
 SELECT queue, name, value FROM counter
@@ -194,19 +189,54 @@ SELECT queue, name, sum(value)::bigint FROM (
   SELECT queue, name, value FROM counter UNION ALL SELECT queue, name, value FROM counted
 ) AS parts GROUP BY queue, name
 
--- name: queue_counts
--- Each branch walks one partial index; counting stops at the bound.
-SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) AS running GROUP BY queue
+-- name: job_counts
+-- Exact, at a cost that no backlog raises: see the migration `job_counts`. What is due soon is counted by its index up to
+-- `:soon`, from where slots of ten seconds are read, and whole hours behind them. Running jobs are as few as workers have slots.
+SELECT queue, what, sum(number) FROM job_count WHERE what IN ('queued', 'waiting', 'dead', 'held', 'parked') GROUP BY queue, what
 UNION ALL
-SELECT queue, 'scheduled', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :aside
-) AS scheduled GROUP BY queue
+SELECT queue, 'queued', CASE name WHEN 'enqueued' THEN value ELSE -value END FROM counter WHERE name IN ('enqueued', 'claimed')
 UNION ALL
-SELECT queue, 'parked', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :aside
-) AS parked GROUP BY queue
+SELECT queue, 'scheduled', sum(number) FROM job_count
+WHERE what = 'slot' AND slot >= :slot AND slot < :end_of_slots OR what = 'hour' AND slot >= :hour GROUP BY queue
 UNION ALL
-SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) AS waiting GROUP BY queue
+SELECT queue, 'scheduled', count(*) FROM job
+WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now AND due_at < :soon GROUP BY queue
+UNION ALL
+SELECT queue, 'running', count(*) FROM job WHERE state = 'running' GROUP BY queue
+
+-- name: job_counts (postgres)
+SELECT queue, what, sum(number)::bigint FROM (
+  SELECT queue, what, number FROM job_count WHERE what IN ('queued', 'waiting', 'dead', 'held', 'parked')
+  UNION ALL
+  SELECT queue, what, number FROM job_counted WHERE what IN ('queued', 'waiting', 'dead', 'held', 'parked')
+  UNION ALL
+  SELECT queue, 'queued', CASE name WHEN 'enqueued' THEN value ELSE -value END FROM (
+    SELECT queue, name, value FROM counter UNION ALL SELECT queue, name, value FROM counted
+  ) AS told WHERE name IN ('enqueued', 'claimed')
+  UNION ALL
+  SELECT queue, 'scheduled', number FROM job_count
+  WHERE what = 'slot' AND slot >= :slot AND slot < :end_of_slots OR what = 'hour' AND slot >= :hour
+  UNION ALL
+  SELECT queue, 'scheduled', number FROM job_counted
+  WHERE what = 'slot' AND slot >= :slot AND slot < :end_of_slots OR what = 'hour' AND slot >= :hour
+) AS parts GROUP BY queue, what
+UNION ALL
+SELECT queue, 'scheduled', count(*) FROM job
+WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now AND due_at < :soon GROUP BY queue
+UNION ALL
+SELECT queue, 'running', count(*) FROM job WHERE state = 'running' GROUP BY queue
+
+-- name: walked_counts
+-- The same by walking through the jobs, for `doctor`.
+SELECT queue, what, count(*) FROM (
+  SELECT queue, CASE WHEN state <> 'queued' THEN state WHEN parked_on IS NOT NULL THEN 'parked'
+    WHEN ready_at IS NULL AND due_at > :now THEN 'scheduled' ELSE 'due' END AS what
+  FROM job WHERE state IN ('queued', 'waiting', 'running', 'dead', 'held')
+) AS walked GROUP BY queue, what
+
+-- name: unsummed_counts (postgres only)
+-- Whether so many rows of counters wait to be put together. SQLite sums up as it writes.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM counted LIMIT :most) AS c) + (SELECT count(*) FROM (SELECT 1 FROM job_counted LIMIT :most) AS j)
 
 -- name: old_snapshots (postgres only)
 -- Who keeps what has ended from being cleaned away, and for how many seconds; unknown for a replication slot.
@@ -347,20 +377,14 @@ SELECT queue, sum(number)::bigint, bool_or(number >= most) FROM silent GROUP BY 
 
 -- name: recent_letters
 -- How many became letters lately and still are, by queue.
-SELECT q.name, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most) AS dead) + (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most) AS held)
+SELECT q.name, (SELECT count(*) FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since)
+  + (SELECT count(*) FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since)
 FROM queue AS q
 
 -- name: recent_refusals
 SELECT queue, count(*) FROM (
-  SELECT (SELECT j.queue FROM job AS j WHERE j.n = e.n) AS queue FROM ending AS e
-  WHERE e.refused_at > :since ORDER BY e.refused_at DESC LIMIT :most
+  SELECT (SELECT j.queue FROM job AS j WHERE j.n = e.n) AS queue FROM ending AS e WHERE e.refused_at > :since
 ) AS lately WHERE queue IS NOT NULL GROUP BY queue
-
--- name: held_counts
--- How many of the letters of each queue wait for an answer; counting stops at the bound.
-SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most) AS held) FROM queue AS q
 
 -- name: write_timings
 -- locks: workers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from standfast.wings.records.figures import data_size, number, span
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -34,16 +36,17 @@ def issues(
     """Word every issue."""
     for who, seconds in snapshots:
         if seconds is None or seconds > OLDEST_SNAPSHOT:
-            long = "long" if seconds is None else f"{seconds:.0f} s"
+            long = "long" if seconds is None else span(seconds)
             yield f"{who} has held a snapshot for {long}: what has ended cannot be cleaned away; end it"
     if dead > LEAST_DEAD and dead > DEAD_TO_LIVE * live:
-        yield f"the table of jobs has {dead} dead rows to {live} live ones: vacuum it, and see why that did not happen"
+        rows = f"{number(dead)} dead rows to {number(live)} live ones"
+        yield f"the table of jobs has {rows}: vacuum it, and see why that did not happen"
     size, readers = wal
     if size > LARGEST_WAL:
         who = ", ".join(readers) or "a reader in another process"
         yield (
-            f"the file beside the store in which changes wait (-wal) has grown to {size >> 20} MiB: {who} reads an old "
-            "state, so that it cannot be emptied; end that"
+            f"the file beside the store in which changes wait (-wal) has grown to {data_size(size)}: {who} reads an "
+            "old state, so that it cannot be emptied; end that"
         )
     if promotion is not None:
         state, where = promotion

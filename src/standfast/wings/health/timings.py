@@ -11,8 +11,6 @@ import msgspec
 from standfast.store.steps import Rows, Script, text
 from standfast.timing import Timing
 
-MOST_COUNTED = 10_000
-"""How far held letters of one queue are counted."""
 NOBODY = ""
 """The owner of what workers counted that are gone."""
 
@@ -42,12 +40,6 @@ def fold() -> Script[None]:
         sums = _sums([(queue, counts) for _, _, queue, counts in rows])
         yield from write(Counted(NOBODY, 0, sums))
         yield "delete_timings", {"owners": text(owners)}
-
-
-def measured() -> Script[tuple[dict[str, Timing], dict[str, int]]]:
-    """Read what metrics need besides health and stats: timings, and how many letters wait for an answer."""
-    counted = yield from read()
-    return counted, dict((yield "held_counts", {"most": MOST_COUNTED}))
 
 
 def read() -> Script[dict[str, Timing]]:

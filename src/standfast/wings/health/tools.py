@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from mcp.types import CallToolResult
-from typing_extensions import TypedDict
 
 from standfast.mcp.agent import Agent
 from standfast.mcp.tool import LOOKS, AgentTool
 from standfast.server import visible as reached
 from standfast.wings.access.words import Right
 
-
-class Health(TypedDict):
-    """How the queue is, and what is wrong."""
-
-    status: str
-    issues: list[str]
-    total_pending: int
-    total_dead_letter: int
+HEALTHY = "Nothing is wrong with the queues."
+DEGRADED = "Something is wrong, as issues say. Tell a person; calls are kept, and may take longer."
 
 
-async def health(agent: Agent) -> Annotated[CallToolResult, Health]:
-    """Judge the queue: what is wrong, how much waits, how many letters lie there."""
-    agent.who.check(Right.READ)
+async def health(agent: Agent) -> CallToolResult:
+    """Say what is wrong."""
     grant = agent.who.grant
-    return agent.answer(await (agent.sf.health() if grant is None else reached.health(agent.sf, grant)))
+    found = await (agent.sf.health() if grant is None else reached.health(agent.sf, grant))
+    return agent.answer({**found, "hint": HEALTHY if found["status"] == "healthy" else DEGRADED})
 
 
-TOOLS = (AgentTool(health, LOOKS),)
+TOOLS = (AgentTool(health, LOOKS, (Right.READ,)),)

@@ -1,20 +1,23 @@
-"""The wire: httpx2 over sockets that lead only where a queue may call. Imported when the first request is sent."""
+"""The wire: HTTP over sockets that lead only where a queue may call. Imported when the first request is sent."""
 
 from __future__ import annotations
 
 import asyncio
+import os.path
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+import sys
+import time
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import cast
 
-import httpcore2
-import httpx2
+import h11
 
 from standfast.printable import printable
-from standfast.wings.http.destinations import Address, destinations
+from standfast.wings.http.broken import ConnectTimeout, WireError
+from standfast.wings.http.destinations import destinations
+from standfast.wings.http.http_connection import Connection, Headers, Origin
 from standfast.wings.http.resolver import Resolver
 from standfast.wings.http.words import HttpRequest, Reply, Route
 
@@ -45,21 +48,24 @@ LONGEST_PHASE = 10.0
 
 So the whole time never runs out before the request is sent: when it does, the receiver may have got it.
 """
-BROKEN = (TimeoutError, httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError)
+BROKEN = (TimeoutError, WireError)
 """How a reply can end early."""
-
-Headers = list[tuple[bytes, bytes]]
+AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+)
+"""Where Linux keeps the authorities that it trusts, if OpenSSL was built to look elsewhere."""
 
 
 class Wire:
-    """The connections of one event loop."""
+    """The connections of one event loop. No cookies, no proxies, no redirects: the environment decides nothing here."""
 
     def __init__(self) -> None:
-        # No cookies: one job's must not travel with the next. No proxies: the environment decides nothing here.
-        jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        self._client = httpx2.AsyncClient(
-            transport=VettedTransport(), cookies=jar, trust_env=False, follow_redirects=False
-        )
+        self._idle: dict[tuple[Route, Origin], list[Connection]] = {}
+        self._resolvers: dict[str, Resolver] = {}
         trusted()
 
     async def send(self, request: HttpRequest, headers: Headers, route: Route, within: float) -> Reply:
@@ -76,136 +82,72 @@ class Wire:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._client.aclose()
+        while self._idle:
+            _, connections = self._idle.popitem()
+            await asyncio.gather(*(each.wait_closed() for each in connections))
 
     async def _exchange(
         self, request: HttpRequest, headers: Headers, route: Route, within: float, reply: Reply
     ) -> None:
-        phase = _phase(within)
-        async with self._client.stream(
-            request.method,
-            request.url,
-            headers=headers,
-            content=request.content,
-            timeout=httpx2.Timeout(None, pool=phase, connect=phase),
-            extensions={"route": route},
-        ) as response:
-            reply.status = response.status_code
-            reply.headers = _kept_headers(response.headers)
-            async with aclosing(response.aiter_raw()) as chunks:
+        origin = Origin.of(request.url)
+        connection = self._kept(route, origin) or await self._opened(route, origin, _phase(within))
+        with connection.aborted_on_failure():
+            await connection.send(request, headers, origin)
+            head = await connection.head()
+            reply.status, reply.headers = head.status_code, _kept_headers(head)
+            async with aclosing(connection.body()) as chunks:
                 await _read(chunks, reply)
+        self._keep(route, origin, connection)
 
+    def _kept(self, route: Route, origin: Origin) -> Connection | None:
+        """Give a connection of this route that has nothing to do. Those of one queue are never another's."""
+        waiting, oldest = self._idle.get((route, origin), []), time.monotonic() - KEEP_ALIVE
+        while waiting:
+            connection = waiting.pop()
+            if connection.idle_since > oldest and connection.is_open():
+                return connection
+            connection.close()
+        return None
 
-class VettedTransport(httpx2.AsyncBaseTransport):
-    """Keeps routes apart: a connection of one queue is not another's, and what hangs holds up no other queue."""
+    def _keep(self, route: Route, origin: Origin, connection: Connection) -> None:
+        """Keep a connection for the next request, if it may have one and there are not many already."""
+        waiting = self._idle.setdefault((route, origin), []) if route.reuse else []
+        if not route.reuse or len(waiting) >= MOST_IDLE or not connection.is_reusable():
+            connection.close()
+            return
+        connection.idle_since = time.monotonic()
+        waiting.append(connection)
 
-    def __init__(self) -> None:
-        self._pools: dict[Route, httpcore2.AsyncConnectionPool] = {}
-        self._resolvers: dict[str, Resolver] = {}
+    async def _opened(self, route: Route, origin: Origin, phase: float) -> Connection:
+        """Look the name up once, have every address of it vetted, and connect to one of those very addresses.
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request over a connection of its route."""
-        url = httpcore2.URL(
-            scheme=request.url.raw_scheme,
-            host=request.url.raw_host,
-            port=request.url.port,
-            target=request.url.raw_path,
-        )
-        extensions = dict(request.extensions)
-        pool = self._pool(extensions.pop("route"))
-        reply = await pool.handle_async_request(
-            httpcore2.Request(
-                method=request.method,
-                url=url,
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=extensions,
-            )
-        )
-        stream = ReplyStream(cast("AsyncIterable[bytes]", reply.stream))
-        return httpx2.Response(reply.status, headers=reply.headers, stream=stream, extensions=reply.extensions)
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        for pool in self._pools.values():
-            await pool.aclose()
-
-    def _pool(self, route: Route) -> httpcore2.AsyncConnectionPool:
-        """Give the pool of a route. It has no limit: a queue has so many requests under way as it has slots."""
-        if route not in self._pools:
-            resolver = self._resolvers.setdefault(route.queue, Resolver())
-            self._pools[route] = httpcore2.AsyncConnectionPool(
-                ssl_context=trusted(),
-                max_connections=None,
-                max_keepalive_connections=MOST_IDLE if route.reuse else 0,
-                keepalive_expiry=KEEP_ALIVE,
-                network_backend=VettedBackend(route.destinations, resolver),
-            )
-        return self._pools[route]
-
-
-class ReplyStream(httpx2.AsyncByteStream):
-    """The body of a reply on its way from the pool to the client."""
-
-    def __init__(self, stream: AsyncIterable[bytes]) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the body piece by piece."""
-        async for chunk in self._stream:
-            yield chunk
-
-    async def aclose(self) -> None:
-        """Let go of the connection."""
-        close = getattr(self._stream, "aclose", None)
-        if close is not None:
-            await close()
-
-
-class VettedBackend(httpcore2.AsyncNetworkBackend):
-    """Looks a name up once, has every address of it vetted, and connects to one of those very addresses.
-
-    Above here the name stays what it was: for the Host header, for TLS and its certificate.
-    """
-
-    def __init__(self, entries: tuple[str, ...], resolver: Resolver) -> None:
-        self._destinations = destinations(entries)
-        self._resolver = resolver
-        self._sockets = httpcore2.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the interface has it
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first address of the host that answers."""
-        addresses = await self._vetted(host, timeout)
-        share = None if timeout is None else timeout / len(addresses)
-        failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
-        for address in addresses:
-            try:
-                return await self._sockets.connect_tcp(str(address), port, share, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failed = error
-        raise failed or httpcore2.ConnectError(f"{host} has no address")
-
-    async def _vetted(self, host: str, within: float | None) -> list[Address]:
+        Above here the name stays what it was: for the Host header, for TLS and its certificate.
+        """
+        resolver = self._resolvers.setdefault(route.queue, Resolver())
         try:
-            async with asyncio.timeout(within):
-                addresses = await self._resolver.look_up(host)
+            async with asyncio.timeout(phase):
+                addresses = await resolver.look_up(origin.host)
         except TimeoutError as error:
-            raise httpcore2.ConnectTimeout(f"{host} could not be looked up in time") from error
-        self._destinations.vet(host, addresses)
-        return addresses[:MOST_ADDRESSES]
+            raise ConnectTimeout(f"{origin.host} could not be looked up in time") from error
+        destinations(route.destinations).vet(origin.host, addresses)
+        return await Connection.open(origin, addresses[:MOST_ADDRESSES], trusted(), phase)
 
 
 @cache
 def trusted() -> ssl.SSLContext:
     """Give the certificates this machine trusts; reading them takes a while."""
-    return httpcore2.default_ssl_context()
+    if sys.platform in {"darwin", "win32"}:
+        import truststore  # noqa: PLC0415 - only there is it installed
+
+        return cast("ssl.SSLContext", truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_default_verify_paths()  # SSL_CERT_FILE and SSL_CERT_DIR, too
+    paths = ssl.get_default_verify_paths()
+    found = next(filter(os.path.isfile, AUTHORITIES), None)
+    if found is not None and not (paths.cafile or paths.capath):
+        context.load_verify_locations(found)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _phase(within: float) -> float:
@@ -216,15 +158,21 @@ def _words(error: BaseException | None, within: float) -> str:
     """Give what an error says, or else what it wraps: a reset says nothing until the system's own error is found."""
     if isinstance(error, TimeoutError):
         return f"no whole reply within {within:g} s"
-    if isinstance(error, httpcore2.TimeoutException):  # what it wraps is how it was stopped
+    if isinstance(error, ConnectTimeout):  # what it wraps is how it was stopped
         return str(error) or f"no connection within {_phase(within):g} s"
     while error is not None and not str(error):
         error = error.__cause__ or error.__context__
     return str(error or "the connection broke")
 
 
-def _kept_headers(headers: httpx2.Headers) -> dict[str, str]:
-    return {name: printable(headers[name][:LONGEST_HEADER]) for name in KEPT_HEADERS if name in headers}
+def _kept_headers(head: h11.Response) -> dict[str, str]:
+    """Give the headers that are kept; one that came several times as one, its values in their order."""
+    kept: dict[str, str] = {}
+    for raw, value in head.headers:
+        name = raw.decode("ascii")
+        if name in KEPT_HEADERS:
+            kept[name] = ", ".join(filter(None, (kept.get(name), value.decode("latin-1"))))
+    return {name: printable(value[:LONGEST_HEADER]) for name, value in kept.items()}
 
 
 async def _read(chunks: AsyncIterator[bytes], reply: Reply) -> None:

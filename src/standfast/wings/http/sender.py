@@ -107,6 +107,6 @@ def user_agent() -> str:
 
 
 def _open() -> Wire:
-    from standfast.wings.http.client import Wire  # noqa: PLC0415 - httpx2 is imported when first used
+    from standfast.wings.http.client import Wire  # noqa: PLC0415 - TLS and h11 are imported when first used
 
     return Wire()

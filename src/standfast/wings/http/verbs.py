@@ -17,7 +17,8 @@ from standfast.printable import printable
 from standfast.rules import QueueRules, seconds
 from standfast.spine.claimed_job import ClaimedJob
 from standfast.spine.payload import canonical, parse
-from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.spine.registry import Declaration, Handler
+from standfast.typed.door import Door
 from standfast.wings.http.destinations import Refused, destinations, known_addresses, refusal
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.words import HttpRequest, Reply, host_of
@@ -32,7 +33,7 @@ LONGEST_QUOTE = 500
 """Characters of a refusing reply that its failure's message quotes."""
 
 
-def built_in(door: Enqueues, sender: Sender) -> Handler:
+def built_in(door: Door, sender: Sender) -> Handler:
     """Give the handler that every queue has."""
 
     async def http(job: ClaimedJob) -> dict[str, Any] | Failed:

@@ -152,7 +152,7 @@ def _check_url(url: str) -> None:
     if parts.netloc.startswith("[") and ":" not in (parts.hostname or ""):  # older versions of Python let it pass
         raise ValueError("square brackets are for IPv6 addresses; write the host without them")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{printable(url)!r} is no absolute url; write http:// or https://, then a host")
+        raise ValueError(f"{printable(url)!r} is not an absolute url; write http:// or https://, then a host")
     if "@" in parts.netloc:
         raise ValueError("the url holds a user or password; send an Authorization header instead")
     if parts.port == 0:  # an impossible port is a ValueError of its own
@@ -165,7 +165,7 @@ def _check_host(host: str) -> None:
     if isinstance(address, IPv4Address) and ":" not in host and host != str(address):
         raise ValueError(f"host {host!r} is {address} in disguise; write that")
     if address is None and (len(host) > LONGEST_HOST or not _HOST.fullmatch(host)):
-        raise ValueError(f"host {printable(host)!r} is no host name; write it in ASCII (xn--… for others)")
+        raise ValueError(f"host {printable(host)!r} is not a host name; write it in ASCII (xn--… for others)")
 
 
 def _check_headers(headers: dict[str, str]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from standfast.rules import Coalesce
+
 LONGEST_NAME = 200
 """Characters a key may have; a longer one is known by its hash."""
 SAID_ONCE = ("x-github-", "x-hub-signature", "webhook-", "ce-", "authorization", "content-type")
@@ -25,6 +27,9 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     body_key: str | None = None
     """Another key: the hash of what is signed, where the signature does not cover the key."""
     thread_key: str | None = None
+    coalesce: Coalesce | None = None
+    newest_counts: bool = False
+    """Whether only the newest of its thread matters."""
     priority: int | None = None
     handler: str | None = None
     labels: dict[str, str] = {}

@@ -32,7 +32,7 @@ CLIENT_ERROR = 400
 @click.option("--unsigned", is_flag=True, help="Check no signature; you could enqueue the job anyway.")
 @shared
 def ingest(*, name: str, file: str, url: str | None, as_json: bool, **options: Any) -> None:
-    """Take a webhook's body from FILE or standard input, as the server would; it is on disk when this ends.
+    """Accept a webhook's body from FILE or standard input, as the server would, and store its job.
 
     SOURCE is `github`, or a NAME of [ingest.NAME] in standfast.toml. Exits 0 also if the delivery is ignored.
     """

@@ -70,6 +70,8 @@ def _arrival(event: Event, external_id: str, delivery: Delivery, table: GithubTa
         key=name(external_id),
         body_key=f"body:{hashlib.sha256(delivery.body).hexdigest()}",
         thread_key=_thread_key(found, repository),
+        coalesce=table.coalesce,
+        newest_counts=True,
         priority=int(priority),
         labels=labelled(
             {"trigger": found.trigger, "event": f"{event.name}.{event.action}".rstrip("."), "repo": repository}

@@ -78,6 +78,7 @@ def arrival(table: MappedTable, body: Any, key: str | None, source: str) -> Read
         payload=_payload(table, body),
         key=None if key is None else name(key),
         thread_key=None if thread is None else name(thread),
+        coalesce=table.coalesce,
         priority=_priority(table, body),
         handler=table.handler,
         labels=labelled({"source": source, **labels}),

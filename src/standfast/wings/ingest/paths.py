@@ -6,6 +6,7 @@ No wildcards, no filters, no recursion: a path names one value, and finding it t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from standfast.errors import ConfigurationError
@@ -30,7 +31,7 @@ def parts(path: str) -> list[str | int]:
         part = _PART.match(path, at) if len(path) <= LONGEST else None
         if part is None:
             raise ConfigurationError(
-                f"{path!r} is no path; write $ for the whole, $.data.user, $.items[0].id or $['odd name']"
+                f"{path!r} is not a path; write $ for the whole, $.data.user, $.items[0].id or $['odd name']"
             )
         found.append(int(part[2]) if part[2] else part[1] or part[3])
         at = part.end()
@@ -39,8 +40,13 @@ def parts(path: str) -> list[str | int]:
 
 def value_at(path: str, document: Any) -> Any:
     """Give the value at a path, or MISSING."""
+    return value_in(parts(path), document)
+
+
+def value_in(steps: Iterable[str | int], document: Any) -> Any:
+    """Give the value at a path that was read before, or MISSING."""
     value = document
-    for part in parts(path):
+    for part in steps:
         value = _inside(value, part)
     return value
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.rules import TRIGGER_PRIORITIES
+from standfast.rules import TRIGGER_PRIORITIES, Coalesce
 from standfast.wings.ingest.paths import is_path, parts
 
 GITHUB = "github"
@@ -32,6 +32,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The variables whose values are the secrets, each in force; NAME_FILE names a file that holds it."""
     unsigned: bool = False
     """Whether deliveries are taken from anybody."""
+    coalesce: Coalesce | None = None
+    """How a delivery meets a waiting job of its thread, where the queue's rule is not meant."""
     max_body: int | None = None
     """Bytes a delivery may have."""
 
@@ -130,9 +132,9 @@ def _check_mapping(table: MappedTable) -> None:
     if isinstance(table.priority, str) and not is_path(table.priority):
         raise ConfigurationError(f"priority takes a number or a path, not {table.priority!r}")
     if is_path(table.queue) and not table.queues:
-        raise ConfigurationError("the body names the queue, so that queues must list those it may name")
+        raise ConfigurationError("queue is a path into the body, so queues must list the allowed names")
     if table.idempotency_key is not None and table.kind != "json":
-        raise ConfigurationError(f"{table.kind} has a key by its standard; idempotency_key is for kind = 'json'")
+        raise ConfigurationError(f"{table.kind} already has a key; idempotency_key is for kind = 'json'")
 
 
 def _secrets(name: str, table: Table, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -144,8 +146,8 @@ def _secrets(name: str, table: Table, environment: Mapping[str, str]) -> tuple[s
         return ()
     if not variables:
         raise ConfigurationError(
-            f"[ingest.{name}] has no secret, and takes nothing: name the variable that holds it with secret_env, or "
-            "write unsigned = true if anybody may send"
+            f"[ingest.{name}] has no secret, so it accepts nothing: name the variable that holds it with secret_env, "
+            "or write unsigned = true if any sender may use it"
         )
     return tuple(_secret(name, variable, environment) for variable in variables)
 

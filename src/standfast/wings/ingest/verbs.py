@@ -34,7 +34,7 @@ ANSWERS: dict[type[StandfastError], tuple[int, str]] = {
     PayloadRejected: (422, "send less, or what the payload may hold"),
     StoreUnavailable: (503, "send it again later: the same id is stored once"),
     UnknownQueue: (500, "declare the queue that this source names"),
-    ConfigurationError: (500, "mend the settings of this source"),
+    ConfigurationError: (500, "correct the settings of this source"),
 }
 """How each error is answered, the first that fits."""
 STATUS = {"accepted": 201, "spooled": 202}
@@ -139,6 +139,8 @@ async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
             idempotency_key=arrival.key,
             body_key=arrival.body_key,
             thread_key=arrival.thread_key,
+            coalesce=arrival.coalesce if arrival.thread_key is not None else None,
+            newest_counts=arrival.newest_counts,
             priority=arrival.priority,
             requester=f"ingest:{name}",
             labels=arrival.labels or None,

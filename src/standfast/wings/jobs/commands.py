@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import click
 
 from standfast.application import Standfast
 from standfast.cli.filter_options import filter_from, filter_options
-from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, shared
-from standfast.cli.parameters import duration
+from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, look_up, shared
+from standfast.cli.parameters import duration, job_id
+from standfast.cli.progress_bar import ShowShare, share_bar
 from standfast.cli.sheets import sheet, show_page
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.words import now
 from standfast.errors import UnknownJob
 from standfast.lifecycle import State
 from standfast.printable import escaped
+from standfast.typed.reply import Reply
 from standfast.views import JobView
-from standfast.wings.calls.replies import NOT_REPLAYED
+from standfast.wings.calls.replies import BY_POLICY
 from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
 """Where a job is not done and will not be by itself."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks at how far a job is that is waited for on a terminal."""
 MOVING = frozenset({"ok", "queued", "running"})
 """What a retry answers that did what was asked; a worker may be at it before the answer is written."""
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @shared
 def status(*, job_id: str, url: str | None, as_json: bool) -> None:
     """Show one job. Exits 1 if it is dead, held or cancelled."""
-    job = look(url, lambda sf: _find(sf, job_id))
+    job = look_up(url, job_id, _find)
     _show(job, as_json=as_json)
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @click.option("--timeout", type=duration, default=60.0, show_default=True, help="How long to wait.")
 @shared
 def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None:
@@ -46,7 +51,8 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
     Exits 0 if it completed, 1 if it is dead, held or cancelled, 2 if the time ran out.
     """
     try:
-        job = look(url, lambda sf: sf.wait(job_id, timeout))
+        with share_bar() as show_share:
+            job = look_up(url, job_id, lambda sf, id_: _wait(sf, id_, timeout, show_share))
     except TimeoutError as error:
         click.echo(f"standfast: {escaped(str(error))}", err=True)
         raise click.exceptions.Exit(USAGE) from error
@@ -54,17 +60,17 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @click.option("--probe", metavar="URL", help="Wait until this answers 2xx.")
 @click.option("--timeout", type=duration, default=PROBE_FOR, show_default=True, help="How long to wait for the probe.")
 @shared
 def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
     """Run a job again as soon as possible: a waiting one now, a letter by replay.
 
-    A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe said no to the end,
+    A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe never answered 2xx,
     4 if the policy refuses.
     """
-    answer = look(url, lambda sf: sf.retry(job_id, probe=probe, timeout=timeout))
+    answer = look_up(url, job_id, lambda sf, id_: sf.retry(id_, probe=probe, timeout=timeout))
     if as_json:
         show_json(answer)
     else:
@@ -73,14 +79,14 @@ def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @shared
 def cancel(*, job_id: str, url: str | None, as_json: bool) -> None:
     """Cancel a job. A running one is asked to stop.
 
     Exits 1 if it is too late: the job is already done.
     """
-    job = look(url, lambda sf: sf.cancel(job_id))
+    job = look_up(url, job_id, lambda sf, id_: sf.cancel(id_))
     if as_json:
         show_json(job)
     else:
@@ -89,13 +95,13 @@ def cancel(*, job_id: str, url: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @shared
 def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
     """Explain why a job is where it is, and what to do next."""
-    sentence = look(url, lambda sf: sf.explain(job_id))
+    whole, sentence = look_up(url, job_id, _explained)
     if as_json:
-        show_json({"id": job_id, "explanation": sentence})
+        show_json({"id": whole, "explanation": sentence})
     else:
         show_line(sentence)
 
@@ -103,7 +109,7 @@ def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
 @click.command()
 @filter_options(WantedJobs)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
-@click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
+@click.option("--cursor", type=click.IntRange(min=1), help="Continue where the last page ended.")
 @shared
 def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List jobs, newest first."""
@@ -111,11 +117,32 @@ def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **fi
     show_page(page, as_json=as_json)
 
 
+async def _explained(sf: Standfast, job_id: str) -> tuple[str, str]:
+    return job_id, await sf.explain(job_id)
+
+
+async def _wait(sf: Standfast, job_id: str, seconds: float, show_share: ShowShare | None) -> JobView:
+    """Wait for a job; where a person looks on, show how far it says it is."""
+    if show_share is None:
+        return await sf.wait(job_id, seconds)
+    waiting = asyncio.ensure_future(sf.wait(job_id, seconds))
+    while not (await asyncio.wait([waiting], timeout=LOOK_EVERY))[0]:
+        job = await sf.status(job_id)
+        if job is not None and job.progress is not None:
+            show_share(job.view, job.progress["fraction"], job.progress["note"] or "")
+        elif job is not None:
+            show_share(job.view, 0.0, "")
+    return waiting.result()
+
+
 async def _find(sf: Standfast, job_id: str) -> JobView:
     found = await sf.status(job_id)
     if found is None:
         raise UnknownJob.for_id(job_id)
     return found
+
+
+COMMANDS = (status, wait, retry, cancel, explain, jobs)
 
 
 def _show(job: JobView, *, as_json: bool) -> None:
@@ -126,12 +153,12 @@ def _show(job: JobView, *, as_json: bool) -> None:
     raise click.exceptions.Exit(FAILED if job.state in STOPPED else DONE)
 
 
-def _retried(answer: dict[str, Any]) -> int:
+def _retried(answer: Reply[Any]) -> int:
     if "probe" in answer:
         return USAGE
     if answer["status"] in MOVING and not answer.get("refused"):
         return DONE
-    return REFUSED if answer.get("reason_code") in NOT_REPLAYED else FAILED
+    return REFUSED if answer.get("reason_code") in BY_POLICY else FAILED
 
 
 def _cancelled(job: JobView) -> str:

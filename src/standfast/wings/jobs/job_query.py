@@ -16,21 +16,28 @@ VIEW_NAMES = tuple(map(str, VIEWS))
 
 Sought = Annotated[str, Meta(min_length=1, max_length=LONGEST_SOUGHT)]
 Queue = Annotated[str, described("Only of this queue.", "Queue")]
+Handler = Annotated[Sought, described("Only of this handler.", "Handler")]
 InState = Annotated[State, described("Only in this state.", "State", choices=STATES)]
 View = Annotated[
     str,
     Meta(extra_json_schema={"enum": [*VIEW_NAMES]}),
-    described("Only what reads so.", "View", choices=VIEW_NAMES),
+    described("Only jobs with this view.", "View", choices=VIEW_NAMES),
 ]
-ReasonCode = Annotated[Sought, described("Only what stopped or repeats for this reason.", "Reason code")]
-ErrorKind = Annotated[Sought, described("Only what failed by this kind of error.", "Error kind")]
+ReasonCode = Annotated[Sought, described("Only jobs that stopped or are retried for this reason.", "Reason code")]
+ErrorKind = Annotated[Sought, described("Only jobs that failed with this kind of error.", "Error kind")]
 ThreadKey = Annotated[Sought, described("Only of this thread.", "Thread key")]
 Session = Annotated[Sought, described("Only of this session.", "Session")]
 Label = Annotated[Sought, described("Only with this label.", "Label", example="NAME[:VALUE]")]
+PossibleDuplicate = Annotated[
+    bool, described("Only jobs that may have had their effect twice.", "Possible duplicate", is_flag=True)
+]
 Text = Annotated[
     Sought,
     described(
-        "Only with this in the id, a key, the payload or the failure.", "Id or text", example="TEXT", is_search=True
+        "Only with this text in the id, the handler, a key, the payload or the failure.",
+        "Id or text",
+        example="TEXT",
+        is_search=True,
     ),
 ]
 
@@ -39,6 +46,7 @@ class WantedJobs(Filter, frozen=True, forbid_unknown_fields=True):
     """Which jobs to list."""
 
     queue: Queue | None = None
+    handler: Handler | None = None
     state: InState | None = None
     view: View | None = None
     reason_code: ReasonCode | None = None
@@ -46,6 +54,7 @@ class WantedJobs(Filter, frozen=True, forbid_unknown_fields=True):
     thread_key: ThreadKey | None = None
     session: Session | None = None
     label: Label | None = None
+    possible_duplicate: PossibleDuplicate | None = None
     q: Text | None = None
     limit: Limit = 50
     cursor: Cursor | None = None

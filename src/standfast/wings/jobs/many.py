@@ -13,6 +13,7 @@ from starlette.responses import Response
 from standfast.application import Standfast
 from standfast.dashboard.forms import read_ours
 from standfast.dashboard.page import RenderedPage, page_endpoint, read_cursor
+from standfast.dashboard.shared_cache import SharedCache
 from standfast.errors import StandfastError, StoreUnavailable
 from standfast.lifecycle import State
 from standfast.server.auth import Gatekeeper, agent_session, check_right
@@ -53,7 +54,7 @@ class Verb(NamedTuple):
     fits: frozenset[State]
 
 
-def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(sf: Standfast, gate: Gatekeeper, cache: SharedCache) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves the form: without a reason it counts and asks for one, with a reason it does it."""
 
     async def perform(request: Request, grant: Grant) -> RenderedPage:
@@ -61,12 +62,13 @@ def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[R
         check_right(grant, Right.OPERATE)
         filters = {name: fields[f"filter.{name}"] for name in FILTERS if fields.get(f"filter.{name}")}
         if not filters:
-            raise Problem(422, "no-filter", "nothing says which jobs", "Filter first; nothing was changed.")
+            raise Problem(422, "no-filter", "the request does not say which jobs", "Filter first; nothing was changed.")
         verb = _find_verb(sf, grant, fields.get("verb", ""))
         because = fields.get("reason", "").strip()[:LONGEST_REASON]
         filters |= {OURS_TOO: "1"} if fields.get(f"filter.{OURS_TOO}") else {}
         doing = _doing(grant, verb, because) if because else _counting(grant, verb)
         counts = await _all(sf, grant, doing, filters, read_cursor(fields.get("cursor", "")))
+        cache.forget()
         return RenderedPage("many.html", {"counts": counts, "verb": verb.name, "asked": filters, "because": because})
 
     return page_endpoint(gate, perform)
@@ -89,7 +91,7 @@ def _find_verb(sf: Standfast, grant: Grant, name: str) -> Verb:
             return Verb(name, partial(sf.cancel, by=grant.person), GOES_ON)
         case "retry":
             return Verb(name, partial(sf.retry, by=grant.person, session=agent_session(grant)), WAITS)
-    raise Problem(422, "unknown-verb", "nothing says what to do with them", "Choose retry or cancel.")
+    raise Problem(422, "unknown-verb", "the request does not say what to do with the jobs", "Choose retry or cancel.")
 
 
 def _doing(grant: Grant, verb: Verb, because: str) -> Doing:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from standfast.dashboard.actions import Action, ReturnTo
 from standfast.dashboard.page import Page as WebPage
 from standfast.dashboard.page import Redirect, RenderedPage, Visit
-from standfast.doors.filters import fields_of, names_of
+from standfast.doors.filters import FLAG, fields_of, names_of
 from standfast.errors import ConfigurationError
-from standfast.lifecycle import FINAL, LETTERS, State
+from standfast.lifecycle import FINAL, LETTERS, UNFINISHED, State
 from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.token_view import job_for, text_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
+from standfast.wings.consent.pages import what_is_asked
 from standfast.wings.jobs.job_query import WantedJobs
-from standfast.wings.records.view import Page
+from standfast.wings.records.letter_query import WantedLetters
+from standfast.wings.records.view import Page, one_of
 
 FILTERS = names_of(WantedJobs)
 FIELDS = tuple(sorted(fields_of(WantedJobs), key=lambda field: not field.about.is_search))
 """What the form asks for, what most people look by first."""
+FLAGS = frozenset(field.name for field in FIELDS if field.about.is_flag)
+LETTER_FILTERS = frozenset(names_of(WantedLetters))
 OURS_TOO = "ours"
 """What asks for jobs of our own queues as well, which carry alerts and notices out."""
 PAGE = 50
@@ -44,21 +48,44 @@ async def list_page(visit: Visit) -> RenderedPage | Redirect:
         wrong = str(error)
     context = {"jobs": [job_for(job, visit.grant) for job in page], "asked": filters, "wrong": wrong}
     words = {
-        "filtered": bool(job_query(filters)),
+        "filtered": bool(filters.keys() - {OURS_TOO}),
         "fields": FIELDS,
         "next_cursor": page.next_cursor,
+        "stopped": _stopped(filters),
+        "letters": letters_query(filters),
     }
     return RenderedPage("jobs.html", {**context, **words})
 
 
 def job_query(filters: Mapping[str, str]) -> dict[str, Any]:
     """Give what the queue is asked for."""
-    return {name: value for name, value in filters.items() if name != OURS_TOO}
+    return {name: _read(name, value) for name, value in filters.items() if name != OURS_TOO}
+
+
+def _read(name: str, value: str) -> str | bool:
+    """Read a field of the form: those that are true or false have only these two words."""
+    return bool(one_of(name, value, FLAG) == "true") if name in FLAGS else value
 
 
 def is_wanted(job: JobView, filters: Mapping[str, str]) -> bool:
-    """Tell whether a job is meant: those of our own queues only if they are asked for."""
-    return OURS_TOO in filters or "queue" in filters or not job.queue.startswith(OURS)
+    """Tell whether a job is meant: those of our own queues only if they are asked for, or if letters are."""
+    asked = OURS_TOO in filters or "queue" in filters or _stopped(filters) is not None
+    return asked or not job.queue.startswith(OURS)
+
+
+def _stopped(filters: Mapping[str, str]) -> str | None:
+    """Give the state of the letters that a filter asks for; None where it asks for other jobs too."""
+    states = {filters[name] for name in ("state", "view") if name in filters}
+    return states.pop() if len(states) == 1 and states <= LETTERS else None
+
+
+def letters_query(filters: Mapping[str, str]) -> dict[str, str] | None:
+    """Give the filter that finds exactly the letters among these jobs; None where there are none, or no such filter."""
+    state = _stopped(filters)
+    named = {name: value for name, value in filters.items() if name not in {"state", "view", OURS_TOO}}
+    if not named.keys() <= LETTER_FILTERS or (state is None and not filters.keys().isdisjoint({"state", "view"})):
+        return None
+    return named if state is None else {"state": state, **named}
 
 
 async def _page(visit: Visit, filters: Mapping[str, str]) -> Page:
@@ -87,13 +114,15 @@ async def one(visit: Visit) -> RenderedPage:
     context = {
         "job": job_for(job, visit.grant),
         "hint": reply(job)["hint"],
+        "without_traceback": None if job.failure is None else job.failure.without_traceback,
         "letter": letter,
         "final": job.state in FINAL,
-        "retryable": job.state == State.QUEUED,
+        "buttons": [each for each in BUTTONS if job.state in each.states],
         "approval": await visit.sf.approvals.of(job.id) if letter and reads else None,
         "decisions": values_for(await visit.sf.audit.last(DECISIONS, job=job.id), visit.grant) if reads else [],
         "whole": visit.grant.may(Right.READ_PAYLOADS),
         "explained": await _explained(visit, job),
+        "consent": what_is_asked(visit, job),
     }
     return RenderedPage("job.html", context)
 
@@ -108,17 +137,40 @@ async def _explained(visit: Visit, job: JobView) -> str:
 
 
 PAGES = (WebPage("/jobs", list_page, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))
-ACTIONS = (
-    Action(
-        "/jobs/{id}/retry",
-        "POST",
-        "/jobs/{id}/retry",
-        ReturnTo("/jobs/{id}", "retry", "Done: it runs again as soon as it may."),
+
+
+class Button(NamedTuple):
+    """A verb about one job that its page offers: what the button says, and what the page says once it is done."""
+
+    verb: str
+    title: str
+    what: str
+    done: str
+    states: frozenset[State] = UNFINISHED - LETTERS
+    """Where a job is offered it."""
+    danger: bool = False
+
+    @property
+    def action(self) -> Action:
+        """The form behind it."""
+        path = f"/jobs/{{id}}/{self.verb}"
+        return Action(path, "POST", path, ReturnTo("/jobs/{id}", self.verb, self.done))
+
+
+BUTTONS = (
+    Button(
+        "retry",
+        "Retry now",
+        "It is due at once.",
+        "Done: it runs again as soon as it may.",
+        frozenset({State.QUEUED}),
     ),
-    Action(
-        "/jobs/{id}/cancel",
-        "POST",
-        "/jobs/{id}/cancel",
-        ReturnTo("/jobs/{id}", "cancel", "Done: it is cancelled, or was asked to stop if it was running."),
+    Button(
+        "cancel",
+        "Cancel",
+        "It is no longer wanted. A running one is asked to stop, and ends cancelled unless it succeeds.",
+        "Done: it is cancelled, or was asked to stop if it was running.",
+        danger=True,
     ),
 )
+ACTIONS = tuple(each.action for each in BUTTONS)

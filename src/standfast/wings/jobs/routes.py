@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.doors.known_places import check_handler
 from standfast.server.auth import agent_session, check_queue
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
@@ -13,35 +14,14 @@ from standfast.server.targets import SAID, as_caller, check_takes_work, found_jo
 from standfast.server.token_view import job_for, own_only, result_for, text_for
 from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
+from standfast.wings.calls.shapes import Reply
+from standfast.wings.jobs.bodies import OPTIONS, NewJob
 from standfast.wings.jobs.job_query import WantedJobs
+from standfast.wings.jobs.shapes import EnqueueReceipt, Explanation, JobResult, JobWithHint
+from standfast.wings.records.shapes import JobPage, ShownJob
 
 CREATED, OK = 201, 200
-
-
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An HTTP request that a worker shall send."""
-
-    method: str
-    url: str
-    headers: dict[str, str] | None = None
-    body: Any = None
-
-
-class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to be taken in. `http` instead of `payload` for a request that a worker shall send."""
-
-    queue: str
-    handler: str | None = None
-    payload: Any = None
-    http: Request | None = None
-    thread_key: str | None = None
-    priority: int | None = None
-    delay: float | str | None = None
-    at: str | None = None
-    expires: str | None = None
-    session: str | None = None
-    labels: dict[str, str] | None = None
-    risk: str | None = None
+"""What a request may say about its job."""
 
 
 class WantedKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,9 +36,10 @@ async def enqueue(call: Call) -> Answer:
     await check_takes_work(call, job.queue)
     if job.http is not None and job.payload is not None:
         raise Problem(422, "invalid-request", "payload and http were both given", "Give one of them.")
-    options = set_options(job, ("handler", "thread_key", "priority", "delay", "at", "expires", "labels", "risk"))
+    options = set_options(job, OPTIONS)
     options |= as_caller(call)
     if job.http is None:
+        await check_handler(call.sf, job.queue, options.get("handler"))
         receipt = await call.sf.enqueue(job.queue, job.payload, **options)
     else:
         options.pop("handler", None)
@@ -112,15 +93,38 @@ async def cancel(call: Call) -> Answer:
 
 
 TAKES_IN = Route(
-    "POST", "/jobs", Right.ENQUEUE, enqueue, "Enqueue a job", body=NewJob, answers=(201, 200), headers=SAID
+    "POST",
+    "/jobs",
+    Right.ENQUEUE,
+    enqueue,
+    "Enqueue a job",
+    body=NewJob,
+    answer=EnqueueReceipt,
+    answers=(201, 200),
+    headers=SAID,
 )
+_JOB = "/jobs/{id}"
+_OWN = Right.READ_OWN
 
 ROUTES = (
     TAKES_IN,
-    Route("GET", "/jobs", Right.READ, list_jobs, "List jobs, the newest first", query=WantedJobs, also=Right.READ_OWN),
-    Route("GET", "/jobs/{id}", Right.READ, one, "Get one job", also=Right.READ_OWN),
-    Route("GET", "/jobs/{id}/explain", Right.READ, explain, "Explain why a job is where it is", also=Right.READ_OWN),
-    Route("GET", "/jobs/{id}/result", Right.READ, result, "Get a job's result", query=WantedKey, also=Right.READ_OWN),
-    Route("POST", "/jobs/{id}/retry", Right.OPERATE, retry, "Run a job again as soon as possible"),
-    Route("POST", "/jobs/{id}/cancel", Right.OPERATE, cancel, "Cancel a job"),
+    Route(
+        "GET",
+        "/jobs",
+        Right.READ,
+        list_jobs,
+        "List jobs, the newest first",
+        query=WantedJobs,
+        answer=JobPage,
+        also=_OWN,
+    ),
+    Route("GET", _JOB, Right.READ, one, "Get one job", answer=JobWithHint, also=_OWN),
+    Route(
+        "GET", f"{_JOB}/explain", Right.READ, explain, "Explain why a job is where it is", answer=Explanation, also=_OWN
+    ),
+    Route(
+        "GET", f"{_JOB}/result", Right.READ, result, "Get a job's result", query=WantedKey, answer=JobResult, also=_OWN
+    ),
+    Route("POST", f"{_JOB}/retry", Right.OPERATE, retry, "Run a job again as soon as possible", answer=Reply),
+    Route("POST", f"{_JOB}/cancel", Right.OPERATE, cancel, "Cancel a job", answer=ShownJob),
 )

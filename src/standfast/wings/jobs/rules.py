@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from standfast.lifecycle import FINAL, JobRef, Move, State, Transition
-from standfast.printable import printable
+from standfast.lifecycle import FINAL, JobRef, Move, PossibleDuplicate, State, Transition, asked_by
 from standfast.wings.approvals.words import Filing
+from standfast.wings.policy.triage import Judgement
 from standfast.wings.replays.rules import Refusal
 
 
@@ -16,7 +16,7 @@ def cancel(job: JobRef, *, by: str | None = None) -> Transition | Refusal:
         return Refusal(f"it is already {job.state}")
     if job.state == State.RUNNING:
         return Refusal("it is running and was asked to stop; it ends cancelled unless this attempt succeeds")
-    return job.moved(Move.CANCEL, by=by and printable(by))
+    return job.moved(Move.CANCEL, *asked_by(by))
 
 
 def unwanted(decided: Transition) -> Transition:
@@ -27,11 +27,5 @@ def unwanted(decided: Transition) -> Transition:
     if decided.target in FINAL:
         return decided
     return msgspec.structs.replace(
-        decided.without(Filing),
-        move=Move.CANCEL,
-        warning="cancelled while it ran",
-        triage=None,
-        fingerprint=None,
-        policy_snapshot=None,
-        possible_duplicate=False,
+        decided.without(Filing, Judgement, PossibleDuplicate), move=Move.CANCEL, warning="cancelled while it ran"
     )

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from standfast.lifecycle import FINAL, NoticeKind, State, Transition
+from standfast.lifecycle import FINAL, NoticeKind, PossibleDuplicate, State, Transition
 from standfast.store.hints import STOPS
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.jobs.rules import unwanted
+from standfast.wings.queues import pauses
+from standfast.wings.queues.pauses import PauseRequest
 from standfast.wings.threads import scripts as threads
+
+
+class OverdueAttempt(NamedTuple):
+    """An attempt whose time is over and that cannot be stopped."""
+
+    n: int
+    token: int
+    attempt: int
+    worker: str
+    message: str
 
 
 @writes()
@@ -25,6 +39,19 @@ def ask_to_stop(round_: Round, requests: Sequence[tuple[str, str]]) -> Script[li
         answers.append(bool(rows))
     if any(answers):
         round_.note_work(STOPS, 0.0)
+    return answers
+
+
+@writes()
+def note_overdue(round_: Round, attempts: Sequence[OverdueAttempt]) -> Script[list[bool]]:
+    """Write into history that the time of running attempts is over and that they go on; answer which still run."""
+    answers = []
+    for each in attempts:
+        running = bool((yield "lock_running", {"n": each.n, "token": each.token}))
+        if running:
+            line = {"attempt": each.attempt, "at": round_.now, "reason_code": "overdue", "message": each.message}
+            yield "write_history", [(each.n, text({**line, "worker": each.worker}))]
+        answers.append(running)
     return answers
 
 
@@ -76,13 +103,30 @@ def count_ignored(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[li
     return [None] * len(counts)
 
 
+@writes()
+def count_hook_failures(round_: Round, queues: Sequence[str]) -> Script[list[None]]:
+    """Count calls of `on_failure` that failed or were left out, by the queue of the job that failed."""
+    yield "add_counters", [(queue, "hook_failed", number, round_.now) for queue, number in Counter(queues).items()]
+    return [None] * len(queues)
+
+
+def count_duplicates(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Count the moves that may make an effect happen twice, as their lines in the history say."""
+    queues = Counter(each.queue for each in moved if each.rider(PossibleDuplicate) is not None)
+    if queues:
+        yield "add_counters", [(queue, "possible_duplicate", number, round_.now) for queue, number in queues.items()]
+
+
 @writes(separate=True)
-def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[list[bool]]:
+def pause(round_: Round, wanted: Sequence[tuple[str, bool] | PauseRequest]) -> Script[list[bool]]:
     """Pause queues or let them go on; answer for each whether the queue is known."""
     answers = []
-    for queue, paused in wanted:
+    for request in (PauseRequest(*each) for each in wanted):
+        queue, paused = request.queue, request.paused
+        before = yield "is_paused", {"queue": queue}
         rows = yield "pause_queue", {"queue": queue, "paused": paused}
         if rows:
+            yield from pauses.keep(round_, request, changed=bool(before[0][0]) != paused)
             # It is in the journal, so that a worker that misses the hint sees it with its next look.
             round_.notices[NoticeKind.PAUSED if paused else NoticeKind.RESUMED, queue].append("")
             round_.note_work(queue, 0.0)

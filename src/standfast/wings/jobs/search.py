@@ -39,7 +39,9 @@ def checked_filter(named: Mapping[str, str | None], limit: int, cursor: int | No
 def _check_shown(label: str, value: str, reach: Reach) -> None:
     """Refuse to search for a value that the caller may not see: a short secret could be found by trial."""
     if value and not reach.payloads and not is_shown(label, value):
-        raise ConfigurationError(f"what label {label!r} holds is hidden from you; look for the label by its name alone")
+        raise ConfigurationError(
+            f"the value of label {label!r} is hidden from you; search for the label by its name alone"
+        )
 
 
 def _shows(view: JobView, q: str) -> bool:
@@ -60,6 +62,13 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.isprintable() or len(value) > LONGEST_SOUGHT:
         raise ConfigurationError(f"{name} must be printable text of at most {LONGEST_SOUGHT} characters")
     return value
+
+
+def checked_flag(name: str, value: object) -> bool | None:
+    """Check what is true, false or not asked for."""
+    if value is None or isinstance(value, bool):
+        return value
+    raise ConfigurationError(f"{name} must be True or False, not {value!r}")
 
 
 def page(found: Sought, *, now: float, skew: float, q: str | None = None) -> Page:

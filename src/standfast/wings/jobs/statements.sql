@@ -16,6 +16,10 @@ ORDER BY b.n DESC LIMIT :most
 -- name: walk_stopped
 SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT :most
 
+-- name: walk_history
+-- Only jobs to which something happened have lines.
+SELECT n FROM history WHERE n < :before GROUP BY n ORDER BY n DESC LIMIT :most
+
 -- name: walk_running
 -- By the index of what runs, which is little; its order is another.
 SELECT n FROM job INDEXED BY job_running WHERE state = 'running' AND n < :before ORDER BY n DESC LIMIT :most
@@ -29,6 +33,7 @@ SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LI
 SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
   LEFT JOIN ending AS e ON e.n = j.n
 WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
+  AND (:handler IS NULL OR j.handler = :handler)
   AND (:queues IS NULL OR j.queue IN :texts(queues))
   AND (:view IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
     WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
@@ -38,6 +43,8 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
   AND (:thread_key IS NULL OR b.thread_key = :thread_key)
   AND (:label IS NULL OR EXISTS (SELECT 1 FROM json_each(b.details, '$.labels') AS l
     WHERE l.key = :label AND (:label_value IS NULL OR l.value = :label_value)))
+  AND (:possible_duplicate IS NULL OR :possible_duplicate = EXISTS (
+    SELECT 1 FROM history AS h WHERE h.n = j.n AND h.entry->>'possible_duplicate'))
   AND (:reason_code IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code IN (coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'reason_code',
@@ -45,7 +52,7 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
   AND (:error_kind IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'error_kind')
-  AND (:q IS NULL OR instr(b.id, :q) > 0 OR instr(b.thread_key, :q) > 0
+  AND (:q IS NULL OR instr(b.id, :q) > 0 OR instr(j.handler, :q) > 0 OR instr(b.thread_key, :q) > 0
     OR (:requester IS NULL OR b.details->>'$.also_requested_by[0]' IS NULL)
       AND (instr(b.idempotency_key, :q) > 0 OR instr(b.payload, :quoted) > 0 OR instr(e.failure, :quoted) > 0))
 
@@ -53,6 +60,7 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
 SELECT j.n FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.n IN :integers(numbers)
   AND (:queue::text IS NULL OR j.queue = :queue) AND (:state::text IS NULL OR j.state = :state)
+  AND (:handler::text IS NULL OR j.handler = :handler)
   AND (:queues::text IS NULL OR j.queue IN :texts(queues))
   AND (:view::text IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
     WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
@@ -62,6 +70,8 @@ WHERE j.n IN :integers(numbers)
   AND (:thread_key::text IS NULL OR b.thread_key = :thread_key)
   AND (:label::text IS NULL OR CASE WHEN :label_value::text IS NULL THEN b.details::json->'labels'->>:label IS NOT NULL
     ELSE b.details::json->'labels'->>:label = :label_value END)
+  AND (:possible_duplicate::integer IS NULL OR :possible_duplicate = EXISTS (
+    SELECT 1 FROM history AS h WHERE h.n = j.n AND h.entry::json->>'possible_duplicate' = 'true')::integer)
   AND (:reason_code::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code IN (coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'reason_code',
@@ -69,12 +79,9 @@ WHERE j.n IN :integers(numbers)
   AND (:error_kind::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'error_kind')
-  AND (:q::text IS NULL OR strpos(b.id, :q) > 0 OR strpos(b.thread_key, :q) > 0
+  AND (:q::text IS NULL OR strpos(b.id, :q) > 0 OR strpos(j.handler, :q) > 0 OR strpos(b.thread_key, :q) > 0
     OR (:requester::text IS NULL OR b.details::json#>>'{also_requested_by,0}' IS NULL)
       AND (strpos(b.idempotency_key, :q) > 0 OR strpos(b.payload, :quoted::text) > 0 OR strpos(e.failure, :quoted) > 0))
-
--- name: history_of
-SELECT n, entry FROM history WHERE n IN :integers(numbers) ORDER BY n, line
 
 -- name: holder_of_job
 SELECT max(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot
@@ -87,6 +94,10 @@ FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker WHERE j.n = :n AND j.stat
 -- name: ask_to_stop
 -- locks: jobs
 UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING n, queue, attempts
+
+-- name: lock_running
+-- locks: jobs
+SELECT n FROM job WHERE n = :n AND token = :token AND state = 'running' FOR UPDATE
 
 -- name: hurry_job
 -- locks: jobs
@@ -102,6 +113,18 @@ RETURNING n, queue, thread_gate
 -- name: unwanted_numbers
 SELECT n FROM job WHERE n IN :integers(numbers) AND cancelling = 1
 
+-- name: job_ids_between
+SELECT id FROM body WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most
+
+-- name: workflow_ids_between
+SELECT id FROM workflow WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most
+
+-- name: approval_ids_between
+SELECT id FROM approval WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most
+
+-- name: redrive_ids_between
+SELECT id FROM redrive WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most
+
 -- name: nth_letter
 -- The newest letter that is beyond so many.
 SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT 1 OFFSET :most
@@ -109,13 +132,8 @@ SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DES
 -- name: list_letters
 SELECT :columns(JobRow) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
-  AND (:queue::text IS NULL OR queue = :queue)
-  AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
-  AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
-  AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
-  AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
-  AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
-  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
-  AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
+  AND :part(letter_filter)
+  AND :part(letter_label)
+  AND :part(letter_search)
   AND (:queues::text IS NULL OR queue IN :texts(queues))
 ORDER BY n DESC LIMIT :limit

@@ -13,38 +13,44 @@ from typing import Any
 import msgspec
 
 from standfast.errors import NotALetter, UnknownJob, UnknownQueue
-from standfast.failure import Verdict
 from standfast.job import HTTP
 from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
 from standfast.profiles import stored_rules
 from standfast.rules import Seconds, exponential
+from standfast.spine.accept import user
 from standfast.spine.apply import apply
 from standfast.spine.backoff import delay
-from standfast.spine.ids import id_of
+from standfast.spine.ids import JobId, id_of
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health import verbs as overview
-from standfast.wings.health.scripts import Facts
+from standfast.wings.health.marks import blocked_workers
+from standfast.wings.health.scripts import Facts, WorkerRow
 from standfast.wings.health.verbs import SILENT_AFTER
 from standfast.wings.http.sender import Sender
 from standfast.wings.jobs import scripts as operations
-from standfast.wings.jobs.explain import Circumstances, explain
+from standfast.wings.jobs.explain import Circumstances, explain, postponed
 from standfast.wings.jobs.rules import cancel
 from standfast.wings.letters.verbs import DeadLetters
-from standfast.wings.limits import holds
+from standfast.wings.limits import holds, outages
 from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits.probes import LONGEST_ANSWER, Probe, check_probe, says_no
 from standfast.wings.limits.scripts import read_gates
 from standfast.wings.limits.words import Row, of_key, of_queue
+from standfast.wings.queues import card_scripts
 from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.queues.card_scripts import PublishedHandler
 from standfast.wings.queues.checks import Admission
+from standfast.wings.queues.pauses import PauseRequest, by_whom
 from standfast.wings.records import reads
+from standfast.wings.records.duplicates import duplicate_sentence
+from standfast.wings.records.effects_view import found_effects
 from standfast.wings.records.reads import Holder, JobRecord, JobRow
-from standfast.wings.records.view import job_view, waits
+from standfast.wings.records.view import job_view, moments, waits
 from standfast.wings.replays.returning import standing
 from standfast.wings.replays.rules import Refusal
 
@@ -68,7 +74,7 @@ class Operations:
 
     async def retry(
         self,
-        id: str | None,
+        id: JobId,
         *,
         by: str,
         session: str | None = None,
@@ -95,10 +101,19 @@ class Operations:
         elif record.row.state == State.QUEUED:
             await self._store.write(operations.hurry, record.row.id)
         job = await self._insisted(await self.view(id))
+        if job.state == State.QUEUED and (hold := await self._hold(id)) is not None:
+            now, skew = self._store.now(), self._store.skew()
+            return parked(job, postponed(hold, now, skew), until=moments(skew)(holds.read(hold).until))
         if job.view in {"parked", State.WAITING}:
             return parked(job, await self.explain(id))
         # Asked for while it ran, it is refused; one that a worker took up since was retried.
         return {**reply(job), **refused}
+
+    async def _hold(self, id: JobId) -> Row | None:
+        """Give the gate of a job's destination, if that still has its callers wait: a retry does not pass it."""
+        gate = _hold_gate((await self._record(id)).row)
+        found = await self._store.read(read_gates([gate])) if gate is not None else {}
+        return next((row for row in found.values() if holds.is_shut(row, self._store.now())), None)
 
     async def _insisted(self, job: JobView) -> JobView:
         """Have a job called although its handler is disabled: its caller wants the handler's own error to decide."""
@@ -124,7 +139,7 @@ class Operations:
             record = await self._record(record.row.id)
         return record, None
 
-    async def cancel(self, id: str | None, *, by: str) -> JobView:
+    async def cancel(self, id: JobId, *, by: str) -> JobView:
         """End a job that is no longer wanted; a running one is asked to stop."""
         while not await self._cancelled(await self._record(id), by):
             pass  # it moved meanwhile: a worker claimed it, or its attempt ended
@@ -142,32 +157,31 @@ class Operations:
             decided = decided.carrying(decision)
         return await self._store.write(apply, decided)
 
-    async def explain(self, id: str | None) -> str:
+    async def explain(self, id: JobId) -> str:
         """Say in one sentence why a job is where it is."""
         record = await self._record(id)
-        facts, tallies = await self._store.read(
-            health_scripts.survey(self._store.now(), self._store.boot(), silent_after=SILENT_AFTER)
+        facts = await self._store.read(
+            health_scripts.facts(self._store.now(), self._store.boot(), silent_after=SILENT_AFTER)
         )
-        running = tallies.doing.get((record.row.queue, "running"), 0)
         names = _before(record.row) if record.row.state == State.QUEUED else []
         gates = await self._store.read(read_gates(names)) if names else {}
         before = [gates[name] for name in names if name in gates]
-        found = _circumstances(record, facts, running, before, now=self._store.now(), skew=self._store.skew())
+        found = _circumstances(record, facts, before, now=self._store.now(), skew=self._store.skew())
         return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
 
-    async def view(self, id: str | None) -> JobView:
+    async def view(self, id: JobId) -> JobView:
         """Give a job that must exist."""
         return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
 
-    async def _record(self, id: str | None) -> JobRecord:
+    async def _record(self, id: JobId) -> JobRecord:
         record = await self._store.read(reads.job(id_of(id), self._store.boot()))
         if record is None:
-            raise UnknownJob.for_id(id)
+            raise UnknownJob.for_id(id_of(id))
         return record
 
 
 class Queues:
-    """Verbs about queues: `list`, `pause`, `resume`. A pause holds for every process and spends nothing."""
+    """Verbs about queues: `list`, `pause`, `resume`, `try_now`. A pause holds for every process and spends nothing."""
 
     def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], admission: Admission) -> None:
         self._store = store
@@ -177,6 +191,11 @@ class Queues:
     async def published(self, name: str) -> bool:
         """Tell whether a process ever published a queue; one that was only used is not."""
         return await self._admission.published(name)
+
+    async def handlers(self) -> Sequence[PublishedHandler]:
+        """Give every handler that a process ever published, with what agents are told of it."""
+        await self._ready()
+        return await self._store.read(card_scripts.published())
 
     async def list(self) -> list[str]:
         """Give the names of every queue that was declared or used."""
@@ -188,18 +207,23 @@ class Queues:
         await self._ready()
         return await overview.queues(self._store)
 
-    async def pause(self, name: str) -> None:
-        """Claim nothing more from a queue; what runs goes on."""
-        await self._set(name, paused=True)
+    async def pause(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Claim nothing more from a queue; what runs goes on. Without `by` it is the user of this process."""
+        await self._set(PauseRequest(name, paused=True, by=by or user(), reason=reason))
 
-    async def resume(self, name: str) -> None:
+    async def resume(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Resume a paused queue."""
-        await self._set(name, paused=False)
+        await self._set(PauseRequest(name, paused=False, by=by or user(), reason=reason))
 
-    async def _set(self, name: str, *, paused: bool) -> None:
+    async def try_now(self, dependency: str) -> bool:
+        """Have one job try a dependency that has not answered, before its breaker would; tell whether any waited."""
         await self._ready()
-        if not await self._store.write(operations.pause, (name, paused)):
-            raise UnknownQueue(f"no queue is called {name!r}: it was never declared or used")
+        return await self._store.write(outages.try_now, dependency)
+
+    async def _set(self, request: PauseRequest) -> None:
+        await self._ready()
+        if not await self._store.write(operations.pause, request):
+            raise UnknownQueue(f"no queue is called {request.queue!r}: it was never declared or used")
 
 
 def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstances:
@@ -212,25 +236,38 @@ def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstan
 
 
 def _before(row: JobRow) -> list[str]:
-    """Name the gates that a waiting job may stand before."""
+    """Name the gates that a waiting job may stand before: those of its queue, where it is parked, its receiver's."""
     whole = [of_queue(kind, row.queue) for kind in ("gate", "limit", "rate")]
-    return [*whole, row.parked_on] if row.parked_on else whole
+    own = [gate for gate in (row.parked_on, _hold_gate(row)) if gate is not None]
+    return list(dict.fromkeys([*whole, *own]))
+
+
+def _blocked_by(row: JobRow, facts: Facts, now: float) -> tuple[str, ...]:
+    """Name the handlers that lately blocked the worker that runs this job, or one that serves its queue."""
+    if row.state == State.RUNNING:
+        concerned = {row.worker}
+    else:
+        concerned = {each.id for each in facts.workers if row.queue in msgspec.json.decode(each.queues)}
+    return tuple(handler for worker, handler in blocked_workers(facts, now) if worker in concerned)
+
+
+def _hold_gate(row: JobRow) -> str | None:
+    """Name the gate at which jobs for the same destination wait, as far as the queue says what that is."""
+    rules, payload = stored_rules(row.queue, row.rules), msgspec.json.decode(row.payload)
+    return holds.gate_of(row.queue, rules, payload, request=row.handler == HTTP)
 
 
 def _refused_by(row: JobRow) -> str:
-    """Name the destination of a job, as far as its queue says what that is."""
-    gate = holds.gate_of(
-        row.queue, stored_rules(row.queue, row.rules), msgspec.json.decode(row.payload), request=row.handler == HTTP
-    )
+    """Name the destination of a job."""
+    gate = _hold_gate(row)
     return "Its receiver" if gate is None else holds.destination_of(gate)
 
 
-def _circumstances(
-    record: JobRecord, facts: Facts, running: int, before: Sequence[Row], *, now: float, skew: float
-) -> Circumstances:
+def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, now: float, skew: float) -> Circumstances:
     row, view = record.row, job_view(record, now=now, skew=0.0)
     queue = next(queue for queue in facts.queues if queue.name == row.queue)
     since = row.finished_at or row.claimed_at or row.created_at
+    serving = [worker for worker in facts.workers if row.queue in msgspec.json.decode(worker.queues)]
     return Circumstances(
         state=view.state,
         queue=row.queue,
@@ -244,21 +281,30 @@ def _circumstances(
         parked_on=row.parked_on,
         failure=view.failure,
         warning=row.warning,
-        found=tuple(dict.fromkeys(each["name"] for each in view.effects if each["verdict"] == Verdict.VERIFIED)),
+        found=tuple(found_effects(view.effects)),
+        may_repeat=duplicate_sentence(view.history, view.state),
         called=tuple(Counter(each["name"] for each in view.effects if "arguments" in each).items()),
         superseded_by=row.superseded_by,
         waits_for=waits(record),
         triage=view.triage,
         paused=bool(queue.paused),
+        paused_by=queue.pause and by_whom(queue.pause.by, now - queue.pause.at, queue.pause.reason),
         handler_known=(row.queue, row.handler) not in facts.unknown_handlers,
         any_worker=bool(facts.workers),
-        blocked_by=overview.blocked_by(facts, now),
-        live_workers=sum(row.queue in msgspec.json.decode(worker.queues) for worker in facts.workers),
-        ahead=queue.due,
-        running=running,
+        blocked_by=_blocked_by(row, facts, now),
+        live_workers=len(serving),
+        without_handler=bool(serving) and row.handler != HTTP and not any(_has(each, row) for each in serving),
+        ahead=queue.counts.due,
+        running=queue.counts.running,
         deferrals=row.deferrals,
         refused_by=_refused_by(row) if view.history and view.history[-1].refused else None,
         gates=tuple(before),
         now=now,
         skew=skew,
     )
+
+
+def _has(worker: WorkerRow, row: JobRow) -> bool:
+    """Tell whether a live worker has the handler of a job; one that says nothing of its handlers may have it."""
+    declared = msgspec.json.decode(worker.declares)
+    return not declared or f"{row.queue}/{row.handler}" in declared

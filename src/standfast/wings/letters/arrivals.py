@@ -15,6 +15,7 @@ from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
+from standfast.wings.records.reads import KeptLook
 from standfast.wings.threads import scripts as threads
 
 Arrived = Literal["imported", "known", "without_key"]
@@ -49,6 +50,9 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     coalesced: str | None = None
     history: tuple[str, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
+    traceback: tuple[int, str] | None = None
+    """The attempt that raised last, and where."""
+    looks: tuple[KeptLook, ...] = ()
 
 
 @writes(room=ROOM_TO_ACCEPT, size=len)
@@ -99,6 +103,12 @@ def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> 
     effects = [_effect(round_, n, entry) for n, each in pairs for entry in each.ledger]
     if effects:
         yield "write_effects", effects
+    raised = [(n, *each.traceback) for n, each in pairs if each.traceback is not None]
+    if raised:
+        yield "write_tracebacks", raised
+    looks = [_look(n, place, look) for n, each in pairs for place, look in enumerate(each.looks, start=1)]
+    if looks:
+        yield "write_looks", looks
     for each in arrivals:
         audit.record(round_, each.decision)
         round_.notices[NoticeKind.IMPORTED, each.queue].append(each.id)
@@ -113,6 +123,10 @@ def _job(n: int, each: Arrival) -> tuple[Any, ...]:
     gate = None if each.thread_key is None else threads.gate_of(each.queue, each.thread_key)
     entered = (each.queue, each.handler, each.priority, each.entered_at, each.attempts)
     return (n, *entered, each.finished_at, each.landed, gate)
+
+
+def _look(n: int, place: int, look: KeptLook) -> tuple[Any, ...]:
+    return (n, place, look.name, look.verdict, look.receipt, look.at, look.attempt)
 
 
 def _effect(round_: Round, n: int, entry: LedgerEntry) -> tuple[Any, ...]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from standfast.application import Standfast
+from standfast.cli.applications import application, application_and
 from standfast.cli.filter_options import filter_from, filter_options
-from standfast.cli.group import DONE, REFUSED, look, look_into, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, about, look, look_into, look_up, shared
+from standfast.cli.parameters import job_id, operation_id
 from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.words import now
-from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
 from standfast.spine.payload import parse
 from standfast.views import JobView
@@ -30,7 +32,7 @@ def dead() -> None:
 @dead.command("list")
 @filter_options(WantedLetters)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
-@click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
+@click.option("--cursor", type=click.IntRange(min=1), help="Continue where the last page ended.")
 @shared
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""
@@ -39,11 +41,11 @@ def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bo
 
 
 @dead.command("show")
-@click.argument("job_id", metavar="ID")
+@job_id
 @shared
 def show_letter(*, job_id: str, url: str | None, as_json: bool) -> None:
-    """Show a letter, whole: payload, failure, advice, triage and history."""
-    found, approval = look(url, lambda sf: _with_approval(sf, job_id))
+    """Show everything about a letter: payload, failure, advice, triage and history."""
+    found, approval = look_up(url, job_id, _with_approval)
     if as_json:
         show_json(found)
     else:
@@ -55,43 +57,53 @@ async def _with_approval(sf: Standfast, job_id: str) -> tuple[JobView, str | Non
 
 
 @dead.command()
-@click.argument("names", metavar="[APP:SF] ID", nargs=-1, required=True)
+@click.argument("names", metavar="[APP:SF] ID", nargs=-1)
+@operation_id
 @click.option("--reason", help="Why; it is kept with the replay.")
 @shared
 def replay(*, names: tuple[str, ...], reason: str | None, url: str | None, as_json: bool) -> None:
     """Put a letter back to work: the same job, id, key and payload. Exits 4 if the policy refuses.
+
+    One that waits for consent is not replayed, and this exits 1: answer it with `standfast consent grant ID`.
 
     With APP:SF, the application that has the handler, its checks are asked now: a letter whose effects are all there is
     resolved at once. Without, it is replayed, and the worker asks them before it runs the handler.
     """
     app, [job_id] = application_and(names, ["ID"])
     sf = application(app, url)
-    answer = look_into(sf, lambda sf: sf.dead_letters.replay(job_id, by=user(), reason=reason))
+    job_id, answer = look_into(sf, lambda sf: about(sf, job_id, partial(_replayed, reason=reason)))
     if as_json:
         show_json({"id": job_id, **answer})
     else:
         show_line(_describe(job_id, **answer))
-    raise click.exceptions.Exit(DONE if answer["outcome"] in BACK else REFUSED)
+    unanswered = {"consent_required": FAILED}
+    raise click.exceptions.Exit(DONE if answer["outcome"] in BACK else unanswered.get(answer["outcome"], REFUSED))
 
 
 @dead.command()
-@click.argument("names", metavar="[APP:SF] ID", nargs=-1, required=True)
+@click.argument("names", metavar="[APP:SF] ID", nargs=-1)
+@operation_id
 @click.option("--reason", required=True, help="Why; it is kept with the job.")
-@click.option("--result", metavar="JSON", help="Your word that it is done, with what came of it; nothing is looked at.")
+@click.option("--result", metavar="JSON", help="The result, if you know that the work is done; nothing is checked.")
 @shared
 def resolve(*, names: tuple[str, ...], reason: str, result: str | None, url: str | None, as_json: bool) -> None:
-    """End a letter whose effect is there: its checks are asked, or --result is your word.
+    """End a letter whose effect exists: its checks decide, or you do with --result.
 
     APP:SF names the application that has the handler and its checks. Exits 1 if an effect is missing or cannot be told.
     """
     app, [job_id] = application_and(names, ["ID"])
     given = {} if result is None else {"result": parse(result, "--result")}
     sf = application(app, url)
-    found = look_into(sf, lambda sf: sf.dead_letters.resolve(job_id, by=user(), reason=reason, **given))
+    options: dict[str, Any] = {"by": user(), "reason": reason, **given}
+    found = look_into(sf, lambda sf: about(sf, job_id, lambda sf, id_: sf.dead_letters.resolve(id_, **options)))
     if as_json:
         show_json(found)
     else:
-        show_line(f"{job_id} resolved")
+        show_line(f"{found.id} resolved")
+
+
+async def _replayed(sf: Standfast, job_id: str, reason: str | None) -> tuple[str, dict[str, Any]]:
+    return job_id, await sf.dead_letters.replay(job_id, by=user(), reason=reason)
 
 
 def _describe(job_id: str, outcome: str, approval: str | None = None, rule: str = "", why: str = "") -> str:
@@ -100,4 +112,6 @@ def _describe(job_id: str, outcome: str, approval: str | None = None, rule: str 
         line += f", waiting for {approval}"
     if outcome in BACK:
         return line
+    if outcome == "consent_required":
+        return f"{job_id} was not replayed: {why}"
     return f"{line} by rule {rule or 'unnamed'}" + (f": {why}" if why else "")

@@ -16,16 +16,18 @@ from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.views import Heard, JobView, Progress
-from standfast.wings.approvals.people import checked_actor
+from standfast.wings.approvals.people import checked_actor, person
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest, origin_of
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.amend import changes, next_key
+from standfast.wings.letters.open_effects import check_effects_are_settled
 from standfast.wings.letters.scripts import Amendment, LetterDecision, Purge, Quarantine
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.records import reads
-from standfast.wings.records.letter_filter import letter_filter
+from standfast.wings.records.figures import number
+from standfast.wings.records.letter_filter import check_countable, letter_filter
 from standfast.wings.records.reads import JobRecord, JobRow
 from standfast.wings.records.view import HIDDEN, job_view
 from standfast.wings.replays.returning import standing
@@ -45,7 +47,7 @@ async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
     if record is None:
         raise UnknownJob.for_id(job_id)
     if State(record.row.state) not in LETTERS:
-        raise NotALetter(f"job {job_id} is no letter: it is {record.row.state}")
+        raise NotALetter(f"job {job_id} is not a letter: it is {record.row.state}")
     return record, job_view(record, now=store.now(), skew=store.skew())
 
 
@@ -62,7 +64,7 @@ class Disposal:
         record, letter = await letter_of(self._store, job_id)
         decided = discard(standing(record.row), attempt=record.row.attempts, **actor)
         if isinstance(decided, Refusal):
-            raise NotALetter(f"job {job_id} is no letter: {decided.why}")
+            raise NotALetter(f"job {job_id} is not a letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
         landed = await self._store.write(apply, decided.carrying(decision))
         _check_first(job_id, first=landed)
@@ -87,7 +89,8 @@ class Disposal:
         _check_not_ours(row)
         text = canonical(_with_secrets(row, payload))
         if text == row.payload:
-            raise PayloadRejected(f"that is the payload job {job_id} has; nothing was written: replay it as it is")
+            raise PayloadRejected(f"job {job_id} already has this payload; nothing was written: replay it as it is")
+        await check_effects_are_settled(self._store, record, self._registry.find(row.queue, row.handler))
         details = msgspec.json.decode(row.details, type=Details)
         same = await self._fitting(row, text, collected=details.collected)
         before, after = msgspec.json.decode(row.payload), msgspec.json.decode(text)
@@ -106,6 +109,11 @@ class Disposal:
 
     async def _fitting(self, row: JobRow, text: str, *, collected: bool) -> str:
         """Refuse a payload its handler could not read, or a request that may not be sent; give what keys compare."""
+        if collected and not isinstance(msgspec.json.decode(text), list):
+            raise PayloadRejected(
+                f"job {row.id} was collected from several jobs, so its payload is a list of payloads, one for each of "
+                "them; nothing was written: give the whole list"
+            )
         handler: Handler | None = self._registry.find(row.queue, row.handler)
         given = None if handler is None else handler.read(text, collected=collected)
         if row.handler == HTTP:
@@ -116,18 +124,19 @@ class Disposal:
         return given.identity if isinstance(given, HttpRequest) else text
 
     async def purge(
-        self, chosen: dict[str, Any], by: str, reason: str, confirm: int | None, progress: Heard
+        self, chosen: dict[str, Any], by: str, reason: str | None, confirm: int | None, progress: Heard
     ) -> dict[str, int]:
         """Delete letters for good, in bites, once there are as many as was said."""
-        actor = checked_actor(by, reason)
+        actor = {"by": person(by), "reason": None} if confirm is None else checked_actor(by, reason)
         now = self._store.now()
-        wanted = letter_filter(chosen, now, BITE)
+        check_countable(chosen)
+        wanted = letter_filter(chosen, now, BITE, skew=self._store.skew())
         detail = {"filter": {name: str(value) for name, value in chosen.items()}, "count": confirm}
         decision = Decision(kind="purge", outcome="purged", detail=detail, **actor)
         first = Purge(wanted, now, decision, -1 if confirm is None else confirm)
         purged = await self._store.write(letters.purge, first)
         if purged.found != confirm:
-            counted = "1 letter matches" if purged.found == 1 else f"{purged.found} letters match"
+            counted = "1 letter matches" if purged.found == 1 else f"{number(purged.found)} letters match"
             said_so = "" if confirm is None else f", and confirm is {confirm}"
             raise ConfigurationError(
                 f"{counted}{said_so}; nothing was deleted: say confirm={purged.found} "

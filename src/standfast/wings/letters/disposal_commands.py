@@ -8,25 +8,26 @@ from typing import Any
 
 import click
 
+from standfast.cli.applications import application, application_and
 from standfast.cli.filter_options import filter_from, filter_options
-from standfast.cli.group import ask, look, look_into, shared
-from standfast.cli.parameters import payload_from
+from standfast.cli.group import about, ask, look, look_into, look_up, shared
+from standfast.cli.parameters import job_id, operation_id, payload_from
 from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, count_of, now
-from standfast.cli.worker_command import application, application_and
+from standfast.cli.words import ago, now
 from standfast.spine.accept import user
+from standfast.wings.records.figures import count_of
 from standfast.wings.records.letter_query import WantedLetters
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
-reason = click.option("--reason", required=True, help="Why; it is kept, with who you are.")
+reason = click.option("--reason", required=True, help="Why; recorded with your name.")
 
 
 @click.command("groups")
 @filter_options(WantedLetters)
 @shared
 def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
-    """Group letters by cause, the largest group first; --fingerprint chooses one elsewhere."""
+    """Group letters by cause, the largest group first. Other commands take a group as --fingerprint."""
     found = look(url, lambda sf: sf.dead_letters.groups(filter_from(WantedLetters, filters)))
     if as_json:
         show_json({"items": found})
@@ -37,7 +38,8 @@ def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
 
 
 @click.command()
-@click.argument("names", metavar="[APP:SF] ID JSON", nargs=-1, required=True)
+@click.argument("names", metavar="[APP:SF] ID JSON", nargs=-1)
+@operation_id
 @reason
 @shared
 def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) -> None:
@@ -48,39 +50,43 @@ def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) 
     """
     app, [job_id, text] = application_and(names, ["ID", "JSON"])
     sf, payload = application(app, url), payload_from(text)
-    found = look_into(sf, lambda sf: sf.dead_letters.amend(job_id, payload, by=user(), reason=reason))
-    replay = f"replay it with: standfast dead replay {job_id}"
-    _tell(found, f"{job_id} amended, generation {found.generation}; {replay}", as_json)
+    options: dict[str, Any] = {"by": user(), "reason": reason}
+    found = look_into(sf, lambda sf: about(sf, job_id, lambda sf, id_: sf.dead_letters.amend(id_, payload, **options)))
+    replay = f"replay it with: standfast dead replay {found.id}"
+    _tell(found, f"{found.id} amended, generation {found.generation}; {replay}", as_json)
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @reason
 @shared
 def discard(*, job_id: str, reason: str, url: str | None, as_json: bool) -> None:
     """Cancel a letter for good. It never runs again."""
-    found = look(url, lambda sf: sf.dead_letters.discard(job_id, by=user(), reason=reason))
-    _tell(found, f"{job_id} discarded", as_json)
+    found = look_up(url, job_id, lambda sf, id_: sf.dead_letters.discard(id_, by=user(), reason=reason))
+    _tell(found, f"{found.id} discarded", as_json)
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@job_id
 @reason
 @click.option("--owner", help="Who is to look after it.")
 @shared
 def quarantine(*, job_id: str, reason: str, owner: str | None, url: str | None, as_json: bool) -> None:
     """Quarantine a letter: it is never replayed automatically."""
-    found = look(url, lambda sf: sf.dead_letters.quarantine(job_id, by=user(), reason=reason, owner=owner))
-    _tell(found, f"{job_id} quarantined" + (f" for {owner}" if owner else ""), as_json)
+    options: dict[str, Any] = {"by": user(), "reason": reason, "owner": owner}
+    found = look_up(url, job_id, lambda sf, id_: sf.dead_letters.quarantine(id_, **options))
+    _tell(found, f"{found.id} quarantined" + (f" for {owner}" if owner else ""), as_json)
 
 
 @click.command()
 @filter_options(WantedLetters)
-@click.option("--confirm", type=click.IntRange(min=0), help="How many letters that is; else nothing is deleted.")
-@reason
+@click.option("--confirm", type=click.IntRange(min=0), help="How many letters match; otherwise none is deleted.")
+@click.option("--reason", help="Why; recorded with your name. Required with --confirm.")
 @shared
-def purge(*, confirm: int | None, reason: str, url: str | None, as_json: bool, **filters: Any) -> None:
+def purge(*, confirm: int | None, reason: str | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """Delete dead and discarded letters for good; held ones stay. Without --confirm it only tells how many match."""
+    if confirm is not None and reason is None:
+        raise click.UsageError("--confirm deletes, so say why with --reason")
     options: dict[str, Any] = {"by": user(), "reason": reason, "confirm": confirm}
     with bar("purged") as progress:
         done = look(
@@ -92,10 +98,10 @@ def purge(*, confirm: int | None, reason: str, url: str | None, as_json: bool, *
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
 @filter_options(WantedLetters)
-@click.option("--reason", help="Why; it is kept, with who you are.")
+@click.option("--reason", help="Why; recorded with your name.")
 @shared
 def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **filters: Any) -> None:
-    """Write letters to a new FILE (- is standard output), a JSON line each, whole: nothing is hidden in it."""
+    """Write letters to a new FILE (- is standard output), one JSON line each. Nothing is hidden in it."""
     to = sys.stdout if file == "-" else file
     with bar("exported") as progress:
         options: dict[str, Any] = {"by": user(), "reason": reason, "progress": progress}
@@ -109,9 +115,9 @@ def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **f
 @reason
 @shared
 def import_letters(*, file: str, reason: str, url: str | None, as_json: bool) -> None:
-    """Take in letters that export wrote (- is standard input), as dead ones under their own ids, each once.
+    """Import letters that export wrote (- is standard input) as dead letters with their own ids, each once.
 
-    A store that is not there is made.
+    A missing store is created.
     """
     source = sys.stdin.buffer if file == "-" else file
     with bar("imported") as progress:

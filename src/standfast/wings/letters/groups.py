@@ -40,7 +40,7 @@ _line = msgspec.json.Decoder(_Line).decode
 async def groups(store: Store, chosen: dict[str, Any]) -> list[dict[str, Any]]:
     """Group letters by fingerprint, the largest group first. A letter that has none yet is given one."""
     found: dict[str, Group] = {}
-    wanted = letter_filter(chosen, store.now(), BITE)
+    wanted = letter_filter(chosen, store.now(), BITE, skew=store.skew())
     while True:
         marks, lines, following = await store.read(letters.walk(wanted))
         seen = [_sighting(mark, lines.get(mark.n, ())) for mark in marks]

@@ -9,15 +9,17 @@ import msgspec
 
 from standfast.failure import Failure
 from standfast.job import NewJob
-from standfast.lifecycle import Move, NoticeKind, State, Transition, Triage
-from standfast.spine.apply import apply
+from standfast.lifecycle import Move, NoticeKind, State, Transition
+from standfast.spine.apply import Ending, apply
 from standfast.spine.claim_requests import Full
 from standfast.spine.intake import enqueue
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Script, text
+from standfast.views import Triage
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import StoredPolicy
+from standfast.wings.policy.triage import Judgement
 from standfast.wings.records.reads import JobRow
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.sessions import scripts as sessions
@@ -80,7 +82,7 @@ def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[lis
             yield (
                 "write_endings",
                 [
-                    (n, None, None, text(failure), text(triage), None, name and name(queue, handler), None, None)
+                    Ending(n, failure=text(failure), triage=text(triage), fingerprint=name and name(queue, handler))
                     for n, _, queue, handler, *_ in rows
                 ],
             )
@@ -101,4 +103,4 @@ def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[lis
 def _hold_transition(row: Sequence[Any], failure: Failure, triage: Triage) -> Transition:
     """Word what became of a restored job as its session is told of it."""
     n, job_id, queue, _, token, _ = row
-    return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, triage=triage)
+    return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, carries=(Judgement(triage),))

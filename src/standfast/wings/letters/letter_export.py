@@ -50,7 +50,7 @@ async def export(
 
 
 async def _bites(store: Store, chosen: dict[str, Any]) -> AsyncIterator[list[JobRecord]]:
-    wanted = letter_filter(chosen, store.now(), BITE)
+    wanted = letter_filter(chosen, store.now(), BITE, skew=store.skew())
     while records := await store.read(reads.letters(wanted)):
         yield records
         wanted = wanted._replace(before=records[-1].row.n)
@@ -62,7 +62,11 @@ def line(record: JobRecord, *, now: float, skew: float) -> bytes:
     details = msgspec.json.decode(row.details, type=Details)
     shown = msgspec.to_builtins(job_view(record, now=now, skew=skew), builtin_types=())
     ledger = [msgspec.structs.replace(entry, at=entry.at + skew) for entry in record.effects]  # wall time, as all else
-    own = {"payload": msgspec.Raw(row.payload.encode()), "collected": details.collected, "ledger": ledger}
+    looks = [look._replace(at=look.at + skew) for look in record.looks]
+    own = {"payload": msgspec.Raw(row.payload.encode()), "collected": details.collected}
+    own |= {"ledger": ledger, "looks": looks, "details": msgspec.Raw(row.details.encode())}
+    if row.failure is not None:  # as it is kept: what is advised depends on where it is read
+        own["failure"] = {**msgspec.json.decode(row.failure), "traceback": shown["failure"]["traceback"]}
     return msgspec.json.encode({"format": FORMAT, **shown, **own, "own_risk": details.risk}) + b"\n"
 
 
@@ -80,7 +84,7 @@ def _new_file(path: Path) -> int:
     try:
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
-        raise ConfigurationError(f"{path} is already there, and nothing is overwritten; name another file") from None
+        raise ConfigurationError(f"{path} already exists, and nothing was overwritten; name another file") from None
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error}; name another file") from error
 

@@ -14,20 +14,21 @@ import msgspec
 
 from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StandfastError
-from standfast.failure import Action, Failure, Landed
+from standfast.failure import Action, Landed
 from standfast.failure.fingerprint import fingerprint as cause_of
+from standfast.failure.traceback_text import as_kept
 from standfast.job import HTTP, Coalesced, Details, LedgerEntry, QueueReason, Risk
-from standfast.lifecycle import REPLAY_STATUSES, Triage
 from standfast.spine.accept import checked_name
 from standfast.spine.payload import canonical, fingerprint, parse, sha256
 from standfast.store.store import Store
-from standfast.views import Attempt, Heard, Progress
+from standfast.views import REPLAY_STATUSES, Attempt, FailureView, Heard, Progress, Triage
 from standfast.wings.approvals.people import checked_actor
 from standfast.wings.audit.words import Decision
 from standfast.wings.http.words import HttpRequest
 from standfast.wings.letters import arrivals as arrival_scripts
 from standfast.wings.letters.arrivals import Arrival
 from standfast.wings.letters.letter_export import FORMAT, Place
+from standfast.wings.records.reads import KeptLook
 from standfast.wings.threads.scripts import NO_CALLERS
 
 BITE = 200
@@ -46,7 +47,7 @@ class Line(msgspec.Struct, kw_only=True):
     queue: str
     handler: str
     payload: msgspec.Raw
-    failure: Failure
+    failure: FailureView
     created_at: datetime
     first_seen_at: datetime
     last_entered_at: datetime
@@ -68,6 +69,9 @@ class Line(msgspec.Struct, kw_only=True):
     coalesced: Coalesced | None = None
     history: list[Attempt] = []
     ledger: list[LedgerEntry] = []
+    details: Details = Details()
+    """All that its caller said. What stands above goes before it: older files have nothing else."""
+    looks: list[KeptLook] = []
 
 
 _read = msgspec.json.Decoder(Line).decode
@@ -124,8 +128,8 @@ def _arrivals(
             arrival = _arrival(_read(raw), actor, skew)
         except (msgspec.MsgspecError, StandfastError, UnicodeError) as error:
             raise ConfigurationError(
-                f"line {number} is no letter of ours: {error}; {counts.total()} letters before it were read in, and "
-                "reading the mended file again brings each once"
+                f"line {number} is not a letter of standfast: {error}; {counts.total()} letters before it were "
+                "imported: correct the file and import it again; each letter is imported once"
             ) from error
         found.setdefault(arrival.id, arrival)
     return list(found.values())
@@ -148,7 +152,7 @@ def _arrival(line: Line, actor: dict[str, Any], skew: float) -> Arrival:
         first_seen_at=line.first_seen_at.timestamp() - skew,
         entered_at=line.last_entered_at.timestamp() - skew,
         finished_at=line.finished_at.timestamp() - skew,
-        failure=_text(line.failure),
+        failure=_text(line.failure.plain),
         triage=_text(_triage(line.triage)),
         cause=cause_of(line.queue, line.handler, line.failure),
         attempts=line.attempts,
@@ -162,7 +166,17 @@ def _arrival(line: Line, actor: dict[str, Any], skew: float) -> Arrival:
         coalesced=None if line.coalesced is None else _text(line.coalesced),
         history=tuple(_history(each, skew) for each in line.history),
         ledger=tuple(_entry(each, skew) for each in line.ledger),
+        traceback=_traceback(line),
+        looks=tuple(each._replace(at=each.at - skew) for each in line.looks),
     )
+
+
+def _traceback(line: Line) -> tuple[int, str] | None:
+    """Give the traceback of a letter with the attempt that raised it; the file may have been changed by hand."""
+    failed = next((each for each in reversed(line.history) if each.cls is not None), None)
+    if line.failure.traceback is None or failed is None:
+        return None
+    return failed.attempt, as_kept(line.failure.traceback)
 
 
 def _check(line: Line) -> None:
@@ -178,7 +192,9 @@ def _check(line: Line) -> None:
 
 def _details(line: Line) -> str:
     return _text(
-        Details(
+        msgspec.structs.replace(
+            line.details,
+            trace=None,
             requester=line.requester,
             session=line.session,
             risk=line.own_risk,

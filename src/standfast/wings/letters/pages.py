@@ -10,6 +10,7 @@ from standfast.doors.filters import fields_of, names_of
 from standfast.server.auth import check_queue
 from standfast.server.token_view import job_for, values_for
 from standfast.wings.records.letter_query import WantedLetters
+from standfast.wings.records.letter_reach import check_sought
 
 FIELDS = fields_of(WantedLetters)
 
@@ -22,6 +23,7 @@ async def list_page(visit: Visit) -> RenderedPage:
     chosen = visit.form_values(*names_of(WantedLetters))
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
+    check_sought(visit.grant, chosen)
     page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
     key = ("groups", *sorted(chosen.items()))
     cached = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, chosen))

@@ -13,10 +13,12 @@ from standfast.server.route import Answer, Call, Route
 from standfast.server.targets import found_job
 from standfast.server.token_view import job_for, values_for
 from standfast.wings.access.words import Right
+from standfast.wings.letters.shapes import LetterGroups, LetterPage, PurgedLetters, ReplayOutcome
 from standfast.wings.records.letter_query import WantedLetters, WantedPage
 from standfast.wings.records.letter_reach import check_one_queue, check_queue_of
+from standfast.wings.records.shapes import ShownJob
 
-OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
+OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409, "consent_required": 409}
 """How a replay's outcome is told."""
 
 
@@ -38,7 +40,7 @@ class Quarantine(ReasonBody, frozen=True, forbid_unknown_fields=True):
     owner: str | None = None
 
 
-class Purge(ReasonBody, frozen=True, forbid_unknown_fields=True):
+class PurgeRequest(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Letters to delete for good: `confirm` is how many they are."""
 
     confirm: Annotated[int, Meta(ge=0, lt=1 << 62)]
@@ -77,7 +79,10 @@ async def replay(call: Call) -> Answer:
         raise Problem(403, "policy-denied", detail, "Do not ask again; the policy's owners can say more.", **answer)
     if answer["outcome"] == "approval_required":
         hint = f"Have it approved: POST /api/v1/approvals/{answer['approval']}/approve, by another person."
-        raise Problem(409, "approval-required", f"rule {answer['rule']} wants a person", hint, **answer)
+        raise Problem(409, "approval-required", f"rule {answer['rule']} requires a person's approval", hint, **answer)
+    if answer["outcome"] == "consent_required":
+        hint = f"Have a person answer it: POST /api/v1/consents/{job.id}/grant or /deny."
+        raise Problem(409, "consent-required", answer["why"], hint, **answer)
     return Answer(answer, OUTCOMES[answer["outcome"]])
 
 
@@ -115,7 +120,7 @@ async def quarantine(call: Call) -> Answer:
 
 async def purge(call: Call) -> Answer:
     """Delete letters for good."""
-    given: Purge = call.body
+    given: PurgeRequest = call.body
     check_one_queue(call.grant, given.filter)
     options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
     return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **options))
@@ -124,10 +129,34 @@ async def purge(call: Call) -> Answer:
 _LETTER = "/dead-letters/{id}"
 
 ROUTES = (
-    Route("GET", "/dead-letters", Right.READ, list_letters, "List letters, the newest first", query=WantedPage),
-    Route("GET", "/dead-letters/groups", Right.READ, groups, "Group letters by cause", query=WantedLetters),
-    Route("DELETE", "/dead-letters", Right.ADMINISTER, purge, "Delete letters for good", body=Purge),
-    Route("GET", _LETTER, Right.READ, one, "Get one letter"),
+    Route(
+        "GET",
+        "/dead-letters",
+        Right.READ,
+        list_letters,
+        "List letters, the newest first",
+        query=WantedPage,
+        answer=LetterPage,
+    ),
+    Route(
+        "GET",
+        "/dead-letters/groups",
+        Right.READ,
+        groups,
+        "Group letters by cause",
+        query=WantedLetters,
+        answer=LetterGroups,
+    ),
+    Route(
+        "DELETE",
+        "/dead-letters",
+        Right.ADMINISTER,
+        purge,
+        "Delete letters for good",
+        body=PurgeRequest,
+        answer=PurgedLetters,
+    ),
+    Route("GET", _LETTER, Right.READ, one, "Get one letter", answer=ShownJob),
     Route(
         "POST",
         f"{_LETTER}/replay",
@@ -135,10 +164,21 @@ ROUTES = (
         replay,
         "Put a letter back to work",
         body=OptionalReasonBody,
+        answer=ReplayOutcome,
         answers=(202, 200),
     ),
-    Route("POST", f"{_LETTER}/amend", Right.OPERATE, amend, "Change a letter's payload", body=Amendment),
-    Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "Resolve a letter", body=Resolution),
-    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "Discard a letter", body=ReasonBody),
-    Route("POST", f"{_LETTER}/quarantine", Right.OPERATE, quarantine, "Quarantine a letter", body=Quarantine),
+    Route(
+        "POST", f"{_LETTER}/amend", Right.OPERATE, amend, "Change a letter's payload", body=Amendment, answer=ShownJob
+    ),
+    Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "Resolve a letter", body=Resolution, answer=ShownJob),
+    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "Discard a letter", body=ReasonBody, answer=ShownJob),
+    Route(
+        "POST",
+        f"{_LETTER}/quarantine",
+        Right.OPERATE,
+        quarantine,
+        "Quarantine a letter",
+        body=Quarantine,
+        answer=ShownJob,
+    ),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from operator import attrgetter
+from secrets import token_hex
 
 import msgspec
 
 from standfast.job import ASKED
-from standfast.lifecycle import LETTERS, JobRef, Move, NoticeKind, State, Transition
+from standfast.lifecycle import LETTERS, AskedBy, JobRef, Move, NoticeKind, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import rules_in_force
@@ -36,6 +38,8 @@ class LetterDecision(msgspec.Struct, frozen=True):
     letter: JobRef
     attempt: int
     decision: Decision
+    mark: str = msgspec.field(default_factory=lambda: token_hex(6))
+    """Tells this decision from every other, when it is handed in again."""
 
 
 class Amendment(msgspec.Struct, frozen=True):
@@ -85,13 +89,13 @@ def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
     answers = []
     for each in amendments:
         letter = each.change.letter
-        fresh = yield from _written(round_, each.change, NoticeKind.AMENDED, AMENDED)
-        if fresh:
+        answer = yield from _written(round_, each.change, NoticeKind.AMENDED, AMENDED)
+        if answer is Written.NOW:
             key = yield from _take_key(round_, each)
             body = {"payload": each.payload, "details": each.details, "generation": each.generation}
             yield "amend_body", {"n": letter.n, "key": key, **body}
             yield "mark_letter", {"n": letter.n, "status": "pending_review", "owner": None}
-        answers.append(fresh)
+        answers.append(answer is not Written.NOT)
     return answers
 
 
@@ -114,15 +118,23 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[
     yield from lock_jobs(round_, (each.change.letter.n for each in quarantines))
     answers = []
     for each in quarantines:
-        fresh = yield from _written(round_, each.change, NoticeKind.QUARANTINED, SET_APART)
-        if fresh:
+        answer = yield from _written(round_, each.change, NoticeKind.QUARANTINED, SET_APART)
+        if answer is Written.NOW:
             yield "mark_letter", {"n": each.change.letter.n, "status": "quarantined", "owner": each.owner}
-        answers.append(fresh)
+        answers.append(answer is not Written.NOT)
     return answers
 
 
-def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) -> Script[bool]:
-    """Write down that something is done to a letter; False if it is not as it was read.
+class Written(Enum):
+    """Whether a decision is written: in this round, by an earlier commit whose answer was lost, or not at all."""
+
+    NOW = "now"
+    BEFORE = "before"
+    NOT = "not"
+
+
+def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) -> Script[Written]:
+    """Write down that something is done to a letter, unless it is not as it was read.
 
     A held one is dead from then on: what it waited for was about the letter as it was. Other decisions based on it by
     what they read before is too late.
@@ -130,13 +142,12 @@ def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) 
     letter, decision = change.letter, change.decision
     [(states, _)] = yield "standing_states", {"held": text([(letter.n, letter.token)])}
     if _states.decode(states) != [letter.state]:
-        return False
+        return (yield from _written_before(change))
     yield from approvals.void([letter.n], why)
     if letter.state == State.HELD:
         here = (letter.n, letter.token, letter.id, letter.queue)
-        death = Transition(
-            *here, Move.DIE, State.HELD, change.attempt, by=decision.by, reason=decision.reason, carries=(decision,)
-        )
+        carries = (AskedBy(decision.by, decision.reason, change.mark), decision)
+        death = Transition(*here, Move.DIE, State.HELD, change.attempt, carries=carries)
         yield from apply_decided(round_, [death])
     else:
         audit.record(round_, decision)
@@ -146,11 +157,21 @@ def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) 
             "reason_code": word,
             "by": decision.by,
             "reason": decision.reason,
+            "token": letter.token,
+            "mark": change.mark,
         }
         yield "write_history", [(letter.n, text(line))]
     round_.notices[word, letter.queue].append(letter.id)
     yield "fence_jobs", {"numbers": text([letter.n])}
-    return True
+    return Written.NOW
+
+
+def _written_before(change: LetterDecision) -> Script[Written]:
+    """Look in the history whether this very decision was written."""
+    rows = yield "history_of", {"numbers": text([change.letter.n])}
+    own = {"token": change.letter.token, "mark": change.mark}
+    lines = map(msgspec.json.decode, (entry for _, entry in rows))
+    return Written.BEFORE if any(own.items() <= line.items() for line in lines) else Written.NOT
 
 
 # --- deleting
@@ -235,7 +256,7 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 def _is_a_persons(replay: Transition) -> bool:
     """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
     decision = replay.rider(Decision)
-    return replay.by is not None and (decision is None or decision.kind != "auto_replay")
+    return replay.actor is not None and (decision is None or decision.kind != "auto_replay")
 
 
 # --- looking for what stopped alike

@@ -3,6 +3,49 @@
 -- columns: standfast.wings.letters.scripts.Mark
 from job_row: n, token, id, queue, handler, fingerprint, failure, finished_at, replays
 
+-- part: letter_filter
+-- What letters are chosen by, besides their labels and what is searched in them.
+(:queue::text IS NULL OR queue = :queue)
+  AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
+  AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
+  AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
+  AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
+  AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
+  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
+  AND (:state::text IS NULL OR state = :state)
+  AND (:error_kind::text IS NULL OR failure::json->>'error_kind' = :error_kind)
+  AND (:session::text IS NULL OR details::json->>'session' = :session)
+  AND (:thread_key::text IS NULL OR thread_key = :thread_key)
+  AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
+  AND (:finished_since::double precision IS NULL OR finished_at >= :finished_since)
+  AND (:handler::text IS NULL OR handler = :handler)
+
+-- part: letter_label
+(:label IS NULL OR EXISTS (SELECT 1 FROM json_each(details, '$.labels') AS l
+    WHERE l.key = :label AND (:label_value IS NULL OR l.value = :label_value)))
+
+-- part: letter_label (postgres)
+(:label::text IS NULL OR CASE WHEN :label_value::text IS NULL THEN details::json->'labels'->>:label IS NOT NULL
+    ELSE details::json->'labels'->>:label = :label_value END)
+
+-- part: letter_search
+(:text IS NULL OR instr(id, :text) > 0 OR instr(thread_key, :text) > 0 OR instr(idempotency_key, :text) > 0
+    OR instr(failure, :quoted) > 0 OR instr(CASE WHEN handler = 'http'
+      THEN coalesce(payload->'$.url', '') || coalesce(payload->'$.body', '') ELSE payload END, :quoted) > 0)
+  AND (:payload_path IS NULL OR (NOT :payload_hidden OR handler <> 'http')
+    AND payload->:payload_path IN (:payload_text, :payload_literal))
+
+-- part: letter_search (postgres)
+(:text::text IS NULL OR strpos(id, :text) > 0 OR strpos(thread_key, :text) > 0 OR strpos(idempotency_key, :text) > 0
+    OR strpos(failure, :quoted::text) > 0 OR strpos(CASE WHEN handler = 'http'
+      THEN coalesce((payload::json->'url')::text, '') || coalesce((payload::json->'body')::text, '') ELSE payload END, :quoted) > 0)
+  AND (:payload_keys::text IS NULL OR (NOT :payload_hidden::boolean OR handler <> 'http')
+    AND (payload::json #> string_to_array(:payload_keys, chr(31)))::text IN (:payload_text::text, :payload_literal::text))
+
+-- part: purgeable
+-- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
+(state = 'dead' OR triage::json->>'replay_status' = 'discarded') AND pending IS NULL
+
 -- name: count_replays
 -- locks: jobs
 UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
@@ -32,14 +75,9 @@ UPDATE body SET payload = :payload, idempotency_key = :key::text, details = :det
 -- name: walk_letters
 SELECT :columns(Mark) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
-  AND (:queue::text IS NULL OR queue = :queue)
-  AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
-  AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
-  AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
-  AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
-  AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
-  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
-  AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
+  AND :part(letter_filter)
+  AND :part(letter_label)
+  AND :part(letter_search)
 ORDER BY n DESC LIMIT :limit
 
 -- name: stamp_fingerprints
@@ -49,60 +87,35 @@ UPDATE ending SET fingerprint = fresh.fingerprint FROM fresh JOIN job ON job.n =
 WHERE ending.n = fresh.n AND ending.fingerprint IS NULL
 
 -- name: count_purgeable
--- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
 SELECT count(*) FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
-LEFT JOIN ending AS e ON e.n = j.n
-WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded') AND j.pending IS NULL
-  AND (:queue IS NULL OR j.queue = :queue)
-  AND (:reason_code IS NULL OR :reason_code IN (e.failure->>'reason_code', e.failure->>'cause'))
-  AND (:cause IS NULL OR coalesce(e.failure->>'cause', e.failure->>'reason_code') = :cause)
-  AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
-  AND (:landed IS NULL OR e.failure->>'landed' = :landed)
-  AND (:replay_status IS NULL OR e.triage->>'replay_status' = :replay_status)
-  AND (:fingerprint IS NULL OR e.fingerprint = :fingerprint)
-  AND (:finished_before IS NULL OR j.finished_at < :finished_before)
+JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE :part(purgeable)
+  AND :part(letter_filter)
+  AND :part(letter_label)
 
 -- name: count_purgeable (postgres)
-SELECT count(*) FROM job AS j LEFT JOIN ending AS e ON e.n = j.n
+SELECT count(*) FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
-  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded') AND j.pending IS NULL
-  AND (:queue::text IS NULL OR j.queue = :queue)
-  AND (:reason_code::text IS NULL OR :reason_code IN (e.failure::json->>'reason_code', e.failure::json->>'cause'))
-  AND (:cause::text IS NULL OR coalesce(e.failure::json->>'cause', e.failure::json->>'reason_code') = :cause)
-  AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
-  AND (:landed::text IS NULL OR e.failure::json->>'landed' = :landed)
-  AND (:replay_status::text IS NULL OR e.triage::json->>'replay_status' = :replay_status)
-  AND (:fingerprint::text IS NULL OR e.fingerprint = :fingerprint)
-  AND (:finished_before::double precision IS NULL OR j.finished_at < :finished_before)
+  AND :part(purgeable)
+  AND :part(letter_filter)
+  AND :part(letter_label)
 
 -- name: purgeable_letters
 -- locks: jobs
 SELECT j.n, b.id, j.queue
 FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
 JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
-WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded') AND j.pending IS NULL
-  AND (:queue IS NULL OR j.queue = :queue)
-  AND (:reason_code IS NULL OR :reason_code IN (e.failure->>'reason_code', e.failure->>'cause'))
-  AND (:cause IS NULL OR coalesce(e.failure->>'cause', e.failure->>'reason_code') = :cause)
-  AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
-  AND (:landed IS NULL OR e.failure->>'landed' = :landed)
-  AND (:replay_status IS NULL OR e.triage->>'replay_status' = :replay_status)
-  AND (:fingerprint IS NULL OR e.fingerprint = :fingerprint)
-  AND (:finished_before IS NULL OR j.finished_at < :finished_before)
+WHERE :part(purgeable)
+  AND :part(letter_filter)
+  AND :part(letter_label)
 LIMIT :limit
 
 -- name: purgeable_letters (postgres)
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
-  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded') AND j.pending IS NULL
-  AND (:queue::text IS NULL OR j.queue = :queue)
-  AND (:reason_code::text IS NULL OR :reason_code IN (e.failure::json->>'reason_code', e.failure::json->>'cause'))
-  AND (:cause::text IS NULL OR coalesce(e.failure::json->>'cause', e.failure::json->>'reason_code') = :cause)
-  AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
-  AND (:landed::text IS NULL OR e.failure::json->>'landed' = :landed)
-  AND (:replay_status::text IS NULL OR e.triage::json->>'replay_status' = :replay_status)
-  AND (:fingerprint::text IS NULL OR e.fingerprint = :fingerprint)
-  AND (:finished_before::double precision IS NULL OR j.finished_at < :finished_before)
+  AND :part(purgeable)
+  AND :part(letter_filter)
+  AND :part(letter_label)
 ORDER BY j.n LIMIT :limit FOR UPDATE OF j
 
 -- name: old_letters

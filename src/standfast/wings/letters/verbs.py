@@ -19,6 +19,8 @@ from standfast.store.store import Store
 from standfast.views import Heard, JobView
 from standfast.wings.approvals.people import checked_actor, optional_reason, person
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
+from standfast.wings.consent import scripts as consents
+from standfast.wings.consent.rules import awaits_consent, not_replayed
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.letters import groups, letter_export, letter_import
 from standfast.wings.letters import scripts as letters
@@ -82,7 +84,7 @@ class DeadLetters:
         One that had to skip many ends early: it may be short, even empty, and still have a `next_cursor`.
         """
         await self._ready()
-        wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
+        wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor, skew=self._store.skew())
         reached = None if queues is None else msgspec.json.encode([*queues]).decode()
         records, end = await self._store.read(listing.letters(wanted._replace(queues=reached)))
         found = page(records, limit, now=self._store.now(), skew=self._store.skew())
@@ -101,7 +103,8 @@ class DeadLetters:
 
         First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
         registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
-        before it runs. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
+        before it runs. One that waits for consent is not replayed: the answer is `consent_required`, with what to do.
+        With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
         person's approval whatever the policy allows.
         """
         by, reason = person(by), optional_reason(reason)
@@ -112,12 +115,16 @@ class DeadLetters:
             if answer is not None:
                 return answer
             await self._check_unmoved(record)
-        raise NotALetter(f"the policy changed again and again while job {id} was decided about; nothing was replayed")
+        raise NotALetter(
+            f"the policy kept changing while the replay of job {id} was decided; nothing was replayed: ask again"
+        )
 
     async def _replay(
         self, record: JobRecord, letter: JobView, *, by: str, reason: str | None, agent: bool
     ) -> dict[str, Any] | None:
         """Decide about a letter as it is now; None if that could not be written down."""
+        if awaits_consent(letter) and await self._store.read(consents.asks_consent(letter.queue, letter.handler)):
+            return not_replayed(letter)
         decided = await self._decider.way_back(record, letter, by=by, reason=reason)
         if decided.move == Move.RESOLVE:
             await self._apply(decided)
@@ -205,7 +212,8 @@ class DeadLetters:
         """Change a letter's payload, the only way to. It passes every check a new one would; nothing runs by itself.
 
         The job keeps its id, and its old key still answers with it; receivers get the key of a new generation.
-        Approvals of the old payload are void.
+        Approvals of the old payload are void. Raises NotVerified while an effect may exist that is not recorded: after
+        the change, its check would look for another key. `resolve` checks it.
         """
         await self._ready()
         await self._disposal.amend(id, payload, by, reason)
@@ -228,13 +236,14 @@ class DeadLetters:
         filter: dict[str, Any] | None = None,
         *,
         by: str,
-        reason: str,
+        reason: str | None = None,
         confirm: int | None = None,
         progress: Heard = no_progress,
     ) -> dict[str, int]:
         """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
 
-        More than a thousand go in several transactions; `told` hears how far it is.
+        A `reason` is required only with `confirm`. More than a thousand go in several transactions; `progress` is told
+        how far it is.
         """
         await self._ready()
         return await self._disposal.purge(filter or {}, by, reason, confirm, progress)

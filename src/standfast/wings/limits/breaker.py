@@ -6,7 +6,7 @@ import msgspec
 
 from standfast.failure import Class, Landed
 from standfast.job import HTTP, Claim
-from standfast.lifecycle import Move, Transition
+from standfast.lifecycle import AttemptFailure, Move, Transition
 from standfast.outcome import Failed, Outcome, Succeeded, TimedOut, Unfinished
 from standfast.rules import QueueRules
 from standfast.wings.limits import words as gates
@@ -52,14 +52,6 @@ def dependency_answered(outcome: Outcome) -> bool | None:
 
 def _given_back(decided: Transition) -> Transition:
     """Let a probe that found the dependency still away wait on: it was asked to look, not to try in earnest."""
-    last = decided.last_failure or decided.failure
-    return msgspec.structs.replace(
-        decided,
-        move=Move.GIVE_BACK,
-        delay=0.0,
-        spends=-1,
-        defers=1,
-        failure=None,
-        last_failure=last,
-        triage=None,
-    )
+    failure = decided.attempt_failure
+    again = msgspec.structs.replace(decided, move=Move.GIVE_BACK, delay=0.0, spends=-1, defers=1, failure=None)
+    return again if failure is None else again.carrying(AttemptFailure(failure))

@@ -46,7 +46,7 @@ def claim_regulated(round_: Round, worker: str, demand: QueueDemand, rules: Queu
     again: float | None = None
     if before is None:
         numbers = yield from pick(round_, demand, rules, lanes, wanted=demand.slots)
-        stamps = yield from take(round_, worker, demand.queue, rules, lanes=lanes, numbers=numbers)
+        stamps = yield from take(round_, worker, demand, rules, lanes=lanes, numbers=numbers)
     else:
         numbers, again, stamps = yield from _take_what_passes(round_, worker, demand, before)
         if not numbers:
@@ -71,7 +71,7 @@ def claim_this(round_: Round, worker: str, demand: QueueDemand, rules: QueueRule
         if passed is None or not passed.places:
             return []
     lanes: Rows = [(handler, 0) for handler in demand.handlers]
-    stamps = yield from take(round_, worker, demand.queue, rules, lanes=lanes, numbers=[n])
+    stamps = yield from take(round_, worker, demand, rules, lanes=lanes, numbers=[n])
     return (yield from record_claims(round_, worker, demand.queue, (yield from held_claims(round_, [n])), stamps))
 
 
@@ -109,7 +109,7 @@ def _take_what_passes(
         if not numbers:
             break
         passed = yield from barriers.pass_gates(round_, before, numbers, wanted)
-        stamps = yield from take(round_, worker, demand.queue, before.rules, lanes=lanes, numbers=list(passed.places))
+        stamps = yield from take(round_, worker, demand, before.rules, lanes=lanes, numbers=list(passed.places))
         taken += passed.places
         again += [] if passed.again is None else [passed.again]
         if passed.left:

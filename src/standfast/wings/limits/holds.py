@@ -6,10 +6,11 @@ rate or limit. Jobs of a queue that names none of these wait each for itself.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
+from standfast.lifecycle import Carried
 from standfast.rules import QueueRules
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Row
@@ -22,7 +23,7 @@ LONG = 3600.0
 """Seconds after which health names a destination that still has its callers wait."""
 
 
-class HoldRequest(NamedTuple):
+class HoldRequest(Carried, frozen=True):
     """What the end of an attempt asks for: that nothing more goes to a destination for so many seconds."""
 
     gate: str

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from standfast.failure import Class, Landed
 from standfast.job import HTTP, Claim
-from standfast.lifecycle import Move, Transition
+from standfast.lifecycle import AttemptFailure, Carried, Move, PossibleDuplicate, Transition, duplicate_if
 from standfast.outcome import Failed, Outcome
+from standfast.printable import span
 from standfast.rules import QueueRules
 from standfast.wings.limits import holds
 from standfast.wings.limits.holds import MOST_IN_A_ROW, HoldRequest
 
 _read = msgspec.json.Decoder().decode
+
+
+class Refused(Carried, frozen=True):
+    """The job's receiver refused it for now and said when to come back."""
+
+    @property
+    def history_marks(self) -> Mapping[str, Any]:
+        """Mark the line."""
+        return {"refused": True}
+
+    def next_step(self, end: Transition) -> tuple[int, str]:
+        """Say how long it waits."""
+        return logging.INFO, f"its receiver asked to wait {span(end.delay)}, and no attempt is spent"
 
 
 def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
@@ -22,7 +40,7 @@ def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transi
     """
     if not isinstance(outcome, Failed) or not outcome.refused or claim.refusals >= MOST_IN_A_ROW:
         return decided
-    failure = decided.last_failure or decided.failure
+    failure = decided.attempt_failure
     if failure is None or failure.cls is Class.PERMANENT:
         return decided
     maybe = failure.landed == Landed.MAYBE
@@ -31,18 +49,16 @@ def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transi
     wait = outcome.retry_after or 0.0
     hold = _hold(claim, rules, wait)
     put_off = msgspec.structs.replace(
-        decided,
+        decided.without(PossibleDuplicate),
         move=Move.GIVE_BACK,
         delay=wait,
         spends=-1,
         defers=1,
         failure=None,
-        last_failure=failure,
         landed=failure.landed,
-        possible_duplicate=maybe and claim.replay_mode == "replay",
-        refused=True,
     )
-    return put_off if hold is None else put_off.carrying(hold)
+    twice = duplicate_if(maybe and claim.replay_mode == "replay")
+    return put_off.carrying(Refused(), AttemptFailure(failure), *twice, *(() if hold is None else (hold,)))
 
 
 def _hold(claim: Claim, rules: QueueRules, wait: float) -> HoldRequest | None:

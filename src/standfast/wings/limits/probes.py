@@ -39,7 +39,7 @@ def check_probe(probe: Probe) -> None:
     try:
         HttpRequest("GET", probe)
     except ValueError as error:
-        raise ConfigurationError(f"probe {probe!r} cannot be asked: {error}") from error
+        raise ConfigurationError(f"probe {probe!r} cannot be called: {error}") from error
 
 
 async def says_no(probe: Probe, sender: Sender, seconds: float = LONGEST_ANSWER) -> str | None:

@@ -80,7 +80,8 @@ class QueueGates:
         if isinstance(answer.admission, Closing) and answer.admission.broken:
             self.refusals += 1
             if self._answers.get(queue, (None, 0.0))[0] != answer:  # once for each reason
-                log.warning("the gate of queue %s counts as closed: %s", queue, redacted_text(answer.admission.why))
+                why = redacted_text(answer.admission.why)
+                log.warning("the gate of queue %s counts as closed: %s", queue, why, extra={"queue": queue})
         self._answers[queue] = (answer, asyncio.get_running_loop().time() + answer.holds)
 
     async def _say(self, queue: str, gate: str) -> GateAnswer:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from standfast.lifecycle import Carried
 from standfast.rules import Breaker, Limit, Rate
 
 Kind = Literal["thread", "limit", "rate", "breaker", "gate", "probe", "hold"]
@@ -267,7 +268,7 @@ class DependencyAnswer(NamedTuple):
     open_for: float
 
 
-class Report(NamedTuple):
+class Report(Carried, frozen=True):
     """What a move carries about the thing its attempt depended on: its breaker, and what the end says about it."""
 
     dependency: str | None = None

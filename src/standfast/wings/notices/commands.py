@@ -46,8 +46,8 @@ def _kinds(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.command()
 @click.option("--queue", help="Only of this queue.")
 @click.option("--kinds", "--kind", metavar="KIND,…", multiple=True, callback=_kinds, help="Only these kinds.")
-@click.option("--after", type=click.IntRange(min=0), help="Go on behind this notice; else from now on.")
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many notices.")
+@click.option("--after", type=click.IntRange(min=0), help="Continue after this notice; otherwise begin now.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many notices.")
 @shared
 def tail(
     *,
@@ -60,7 +60,7 @@ def tail(
 ) -> None:
     """Follow what happens to jobs, from every process, until interrupted.
 
-    Each notice ends with its number: --after goes on behind it. A store that goes away is waited for.
+    Each notice ends with its number; --after continues after it. If the store goes away, this waits for it.
     """
     tell = _tell_program if as_json else _tell_person
     queues = None if queue is None else [queue]
@@ -108,8 +108,16 @@ def _tell_program(notice: Notice) -> None:
 def _tell_person(notice: Notice) -> None:
     at = f"{notice.at:%H:%M:%S}Z"
     kind = Cell(notice.kind, KIND_COLOURS.get(notice.kind, ""))
-    what = notice.job or _about(notice)
+    what = f"{notice.job}{_retry(notice)}" if notice.job else _about(notice)
     show_row([at, kind, notice.queue, what, Cell(str(notice.seq), "dim")], WIDTHS)
+
+
+def _retry(notice: Notice) -> str:
+    """Say which attempt failed, of what, and when the next one is due."""
+    if notice.kind != Kind.RETRY or not notice.data:
+        return ""
+    data = notice.data
+    return f" (attempt {data['attempt']} failed: {data['reason_code']}; next at {data['retry_at']})"
 
 
 def _about(notice: Notice) -> str:

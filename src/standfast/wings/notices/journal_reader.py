@@ -17,12 +17,14 @@ from weakref import WeakKeyDictionary
 from standfast.store.store import Store
 from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
+from standfast.wings.notices.retries import retries_of
 from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import (
     Entry,
     Fits,
     Notice,
     NoticeFilter,
+    RetryData,
     checked_kinds,
     end_of,
     entries,
@@ -48,11 +50,12 @@ FOREVER = 9e9
 class Row:
     """What one transaction told, taken apart once for all who read it."""
 
-    def __init__(self, found: JournalRow, skew: float) -> None:
+    def __init__(self, found: JournalRow, skew: float, retries: RetryData | None = None) -> None:
         self.seq = found.seq
         self.size = len(found.entries)
         self.at = datetime.fromtimestamp(found.at + skew, UTC)
         self._text = found.entries
+        self._retries = retries
 
     @cached_property
     def _entries(self) -> list[Entry]:
@@ -60,7 +63,7 @@ class Row:
 
     def notices(self, fits: Fits) -> Iterator[Notice]:
         """Give its notices that are wanted, in their order."""
-        return lay_out(self.seq, self.at, self._entries, fits)
+        return lay_out(self.seq, self.at, self._entries, fits, self._retries)
 
 
 class UnknownPosition(Exception):
@@ -149,7 +152,9 @@ class JournalReader:
 
     async def _read(self, row: int, limit: int) -> list[Row]:
         skew = self._store.skew()
-        return [Row(found, skew) for found in await journal(self._store, row, limit)]
+        rows = await journal(self._store, row, limit)
+        retries = await retries_of(self._store, rows, skew)
+        return [Row(found, skew, retries.get(found.seq)) for found in rows]
 
     async def _check(self, row: int) -> None:
         """Refuse a row that the store has not reached: a follower would hear nothing until it has."""

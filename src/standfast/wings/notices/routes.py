@@ -28,6 +28,7 @@ from standfast.server.route import Answer, Call, Route
 from standfast.server.shutdown import Shutdown, stopped
 from standfast.wings.access.words import Right
 from standfast.wings.notices.journal_reader import Reader
+from standfast.wings.notices.shapes import NoticeEvent
 from standfast.wings.notices.words import Notice
 
 HEARTBEAT = 15.0
@@ -221,7 +222,7 @@ def _after(request: Request, after: int | None) -> int | None:
         return msgspec.convert(shown, Number, strict=False)
     except msgspec.ValidationError as error:
         hint = "Send the id of the last notice that you have, or none."
-        raise Problem(422, "invalid-request", "Last-Event-ID is no notice's number", hint) from error
+        raise Problem(422, "invalid-request", "Last-Event-ID is not the number of a notice", hint) from error
 
 
 def _check_page(request: Request) -> None:
@@ -237,6 +238,7 @@ ROUTE = Route(
     notices,
     "Send notices as they are committed: server-sent CloudEvents, resumable with Last-Event-ID",
     query=WantedNotices,
+    answer=NoticeEvent,
     gives=MEDIA_TYPE,
     headers=("Last-Event-ID",),
 )

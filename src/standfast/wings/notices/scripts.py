@@ -9,7 +9,7 @@ from standfast.job import NewJob
 from standfast.spine.bulk import store_bulk
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, Script
+from standfast.store.steps import Round, Script, text
 
 
 class CarryRequest(NamedTuple):
@@ -55,6 +55,11 @@ def journal(after: int, limit: int) -> Script[list[JournalRow]]:
     """Read what was told after a journal row, oldest first."""
     rows = yield "journal_after", {"after": after, "limit": limit}
     return [JournalRow(*row) for row in rows]
+
+
+def retry_lines(ids: Sequence[str]) -> Script[list[tuple[str, str]]]:
+    """Read the history of these jobs: the id of each, and a line (JSON text)."""
+    return [(job, line) for job, line in (yield "retry_lines", {"ids": text([*ids])})]
 
 
 def last_journal_number() -> Script[int]:

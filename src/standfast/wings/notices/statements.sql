@@ -13,6 +13,9 @@ SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
 -- name: journal_after
 SELECT :columns(JournalRow) FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
 
+-- name: retry_lines
+SELECT b.id, h.entry FROM body AS b JOIN history AS h ON h.n = b.n WHERE b.id IN :texts(ids)
+
 -- name: begin_following
 -- locks: followers
 INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING

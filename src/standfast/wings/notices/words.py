@@ -21,6 +21,8 @@ Entry = tuple[str, str, list[str]]
 """What a transaction told of one kind about one queue: the kind, the queue, and of whom."""
 Fits = Callable[[str, str], bool]
 """Tells whether notices of a kind about a queue are wanted."""
+RetryData = dict[str, dict[str, Any]]
+"""By job, what a notice of a retry says: which attempt failed, of what, and when the next one is due."""
 entries = msgspec.json.Decoder(list[Entry]).decode
 
 
@@ -67,12 +69,14 @@ def end_of(row: int) -> int:
     return ((row + 1) << _PLACES) - 1
 
 
-def notices_of(row: JournalRow, skew: float, fits: Fits) -> Iterator[Notice]:
+def notices_of(row: JournalRow, skew: float, fits: Fits, retries: RetryData | None = None) -> Iterator[Notice]:
     """Give the notices of one transaction that are wanted."""
-    return lay_out(row.seq, datetime.fromtimestamp(row.at + skew, UTC), entries(row.entries), fits)
+    return lay_out(row.seq, datetime.fromtimestamp(row.at + skew, UTC), entries(row.entries), fits, retries)
 
 
-def lay_out(row: int, at: datetime, told_: Sequence[Entry], fits: Fits) -> Iterator[Notice]:
+def lay_out(
+    row: int, at: datetime, told_: Sequence[Entry], fits: Fits, retries: RetryData | None = None
+) -> Iterator[Notice]:
     """Lay out what is wanted of what one transaction told, one by one: it may be much, of which little is wanted."""
     seq, last = row << _PLACES, end_of(row)
     for kind, queue, ids in told_:
@@ -80,6 +84,8 @@ def lay_out(row: int, at: datetime, told_: Sequence[Entry], fits: Fits) -> Itera
             whose = next((name for about, name in ABOUT.items() if kind.startswith(about)), None)
             for place, id_ in enumerate(ids, seq):
                 job, data = (id_ or None, {}) if whose is None else (None, {whose: id_})
+                if kind == NoticeKind.RETRY and retries:
+                    data = retries.get(id_, {})
                 # Rows are split long before; one that was not does not run into the next.
                 yield Notice(min(place, last), kind, at, job, queue, data)
         seq += len(ids)

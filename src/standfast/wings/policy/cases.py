@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from standfast.job import RISKS
-from standfast.lifecycle import REPLAY_STATUSES
+from standfast.views import REPLAY_STATUSES
 from standfast.wings.policy.document import Mapping, Node, quoted, read_document
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.schema import duration, items, mapping, needed, one_of, reason_code, text, whole

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from standfast import settings
+from standfast.cli.applications import settings_for
 from standfast.cli.group import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import count_of
 from standfast.errors import ConfigurationError
 from standfast.wings.policy.cases import load_cases
 from standfast.wings.policy.load import load_policy
 from standfast.wings.policy.rehearse import CaseResult, rehearse
 from standfast.wings.policy.verbs import content
+from standfast.wings.records.figures import count_of
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group()
 def policy() -> None:
-    """See what becomes of dead letters, and try a policy before it is in force."""
+    """Show the policy for dead letters, and try another one before it takes effect."""
 
 
 @policy.command("show")
 @shared
 def show_policy(*, url: str | None, as_json: bool) -> None:
-    """Show the policy in force, with who published it and what is wrong, if anything is."""
+    """Show the policy in force, who published it, and any problem with it."""
     found = look(url, lambda sf: sf.policy.show())
     if as_json:
         show_json(found)
@@ -47,7 +46,7 @@ def show_policy(*, url: str | None, as_json: bool) -> None:
 @click.argument("file", type=FILE)
 @shared
 def check(*, file: Path, url: str | None, as_json: bool) -> None:
-    """Tell what a candidate would change for the letters that are stored. Nothing is put in force."""
+    """Show what another policy would change for the stored letters. It does not take effect."""
     text = content(file)
     found = look(url, lambda sf: sf.policy.check(text, str(file)))
     if as_json:
@@ -66,8 +65,8 @@ def check(*, file: Path, url: str | None, as_json: bool) -> None:
 @click.option("--policy", "written", type=FILE, help="The policy; else $STANDFAST_POLICY, ./standfast-policy.yaml.")
 @shared
 def test_cases(*, file: Path, written: Path | None, url: str | None, as_json: bool) -> None:
-    """Ask a policy about the cases in a file, and exit 1 if one does not come out as expected."""
-    path = written or Path(settings.load(url, os.environ).policy.value)
+    """Test a policy with the cases in a file, and exit 1 if one gives another result."""
+    path = written or Path(settings_for(url).policy.value)
     if not path.exists():
         raise ConfigurationError(f"there is no policy at {path}; name one with --policy")
     results = rehearse(load_cases(content(file), str(file)), load_policy(content(path), str(path)))
@@ -82,11 +81,11 @@ def test_cases(*, file: Path, written: Path | None, url: str | None, as_json: bo
 @policy.command()
 @shared
 def drill(*, url: str | None, as_json: bool) -> None:
-    """Walk a letter of its own through a denied replay, in a store of its own; exit 1 if a step fails."""
+    """Practise a denied replay with a made-up letter in a temporary store; exit 1 if a step fails."""
     from standfast.demo.drill import drill as walk  # noqa: PLC0415 - loaded only when asked for
 
     logging.getLogger("standfast").setLevel(logging.CRITICAL)  # it is meant to fail
-    course = asyncio.run(walk(settings.load(url, os.environ).policy))
+    course = asyncio.run(walk(settings_for(url).policy))
     if as_json:
         show_json({"passed": course.passed, "steps": msgspec.to_builtins(course.steps)})
     else:

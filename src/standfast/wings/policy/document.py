@@ -91,7 +91,7 @@ def _decoded(given: str | bytes, source: str) -> str:
         text = raw.decode()
     except UnicodeEncodeError as error:
         raise _place_of(str(given), error.start, source).refusal(
-            "half a surrogate pair, which is no character"
+            "half a surrogate pair, which is not a character"
         ) from None
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode(errors="replace")
@@ -149,7 +149,7 @@ class _Reader:
                 raise key.place.refusal("a key must be a text")
             if key.text in mapping.keys:
                 first = mapping.keys[key.text].place.line
-                raise key.place.refusal(f"the key {quoted(key.text)} stands here twice (first in line {first})")
+                raise key.place.refusal(f"the key {quoted(key.text)} occurs twice (first in line {first})")
             mapping.keys[key.text] = key
             mapping.values[key.text] = self._node(self._next(), depth + 1)
         return mapping
@@ -189,7 +189,7 @@ class _Reader:
         words = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
         problem = f"{getattr(error, 'context', None)} {words}"
         hint = next((f"; {hint}" for about, hint in _HINTS.items() if about in problem), "")
-        raise place.refusal(f"this is no YAML: {printable(words)}{hint}") from error
+        raise place.refusal(f"this is not YAML: {printable(words)}{hint}") from error
 
 
 def _kind(event: Any) -> str:

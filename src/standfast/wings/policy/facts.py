@@ -9,9 +9,8 @@ import msgspec
 
 from standfast.failure import Action, Failure, Landed, Verdict, known_code
 from standfast.job import Claim, higher
-from standfast.lifecycle import Triage
 from standfast.rules import ReplayMode
-from standfast.views import JobView
+from standfast.views import JobView, Triage
 
 
 class Demand(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ LONGEST_SHOWN = 60
 def permit(facts: Facts = UNKNOWN, policy: Policy | Broken = BUILT_IN_POLICY) -> Permission:
     """Ask the policy. An approval that `dlq_rules` want, or wanted before, is needed whatever `replay_rules` allow."""
     if isinstance(policy, Broken):
-        return Permission("deny", BROKEN, f"{policy.problem}; mend it, then ask again")
+        return Permission("deny", BROKEN, f"{policy.problem}; fix it, then ask again")
     return strictest(_by_replay_rules(facts, policy), _by_dlq_rules(facts, policy), _as_demanded(facts))
 
 
@@ -135,7 +135,7 @@ def _read_map(answer: dict[Any, Any]) -> Permission:
     if not isinstance(decision, str) or decision not in STRICTNESS:
         return _denial(f"answered with the decision {_display(decision)}")
     if not isinstance(why, str | None) or groups is None:
-        return _denial("gave a why or an approver_group that is no text")
+        return _denial("gave a why or an approver_group that is not text")
     return Permission(STRICTNESS[STRICTNESS.index(decision)], EXTERNAL, _clean(why or ""), groups)
 
 

@@ -25,7 +25,7 @@ def in_force(read: Policy | Broken, last_good: Policy | None) -> InForce:
         return InForce(read)
     if last_good is not None:
         return InForce(last_good, f"policy: {read.problem}; the last good one stays in force ({last_good.snapshot})")
-    return InForce(read, f"policy: {read.problem}; every replay is denied until it is mended")
+    return InForce(read, f"policy: {read.problem}; every replay is denied until it is fixed")
 
 
 def stored(policy: Policy) -> str:

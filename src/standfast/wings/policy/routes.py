@@ -10,12 +10,13 @@ from standfast.server.auth import check_whole
 from standfast.server.route import Answer, Call, Route
 from standfast.server.token_view import reads_secrets
 from standfast.wings.access.words import Right
+from standfast.wings.policy.shapes import PolicyInForce, PolicyTrial
 
 LONGEST_TRIAL = 20.0
 """Seconds that a policy is tried on the letters; a proxy gives up at thirty."""
 
 
-class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CandidatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A policy to try on the letters there are."""
 
     text: str
@@ -36,6 +37,14 @@ async def check_policy(call: Call) -> Answer:
 
 
 ROUTES = (
-    Route("GET", "/policy", Right.READ, policy, "Get the policy in force"),
-    Route("POST", "/policy/check", Right.READ, check_policy, "Try a policy on the stored letters", body=Candidate),
+    Route("GET", "/policy", Right.READ, policy, "Get the policy in force", answer=PolicyInForce),
+    Route(
+        "POST",
+        "/policy/check",
+        Right.READ,
+        check_policy,
+        "Try a policy on the stored letters",
+        body=CandidatePolicy,
+        answer=PolicyTrial,
+    ),
 )

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from standfast.failure import Action, Landed
+from standfast.lifecycle import Carried
 from standfast.rules import Backoff
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.match import Match
@@ -27,7 +28,7 @@ BACKOFFS = {
 """How long an automatic replay waits, by the name it has in a policy."""
 
 
-class DecidedUnder(NamedTuple):
+class DecidedUnder(Carried, frozen=True):
     """What a move carries that a policy allowed: unless that policy is still in force, nothing moves."""
 
     snapshot: str

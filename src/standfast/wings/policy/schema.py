@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import TypeVar
 
 from standfast.errors import ConfigurationError
@@ -113,7 +112,7 @@ def any_of(read: Read[Value]) -> Read[tuple[Value, ...]]:
         if not isinstance(node, Items):
             return (read(node, key),)
         if not node.items:
-            raise node.place.refusal(f"{key} is an empty list, which nothing fits; name a value or leave {key} out")
+            raise node.place.refusal(f"{key} is an empty list, which matches nothing; name a value or leave {key} out")
         return tuple(read(item, key) for item in node.items)
 
     return read_any
@@ -165,7 +164,9 @@ def _seconds(node: Node, key: str, operand: str) -> float:
     except ConfigurationError:
         value = None
     if value is None or value > LONGEST_TIME:
-        raise node.place.refusal(f"{key}: {quoted(operand)} is no time; write seconds, or for example 90s, 15m, 2h, 7d")
+        raise node.place.refusal(
+            f"{key}: {quoted(operand)} is not a time; write seconds, or for example 90s, 15m, 2h, 7d"
+        )
     return float(value)
 
 
@@ -174,6 +175,8 @@ def _plain_whole(node: Node) -> int | None:
 
 
 def _unknown(what: str, given: str, words: Sequence[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a word that is wrong
+
     near = get_close_matches(given[:LONGEST_TEXT], words, n=1)
     suggestion = f" (did you mean '{near[0]}'?)" if near else ""
     return f"unknown {what}{suggestion}; allowed are {', '.join(words)}"

@@ -23,7 +23,6 @@ TURN = "automatic replays"
 """What the turn to see to them is called in the upkeep."""
 SCHEDULED = "scheduled"
 """Where a letter is in its triage that is replayed by itself."""
-MOST_COUNTED = 10_000
 
 
 class StoredPolicy(NamedTuple):
@@ -174,7 +173,6 @@ class PolicyActivity(NamedTuple):
 
 def policy_activity(now: float, *, letters_within: float, refusals_within: float) -> Script[PolicyActivity]:
     """Read how letters and refusals grow."""
-    most = {"most": MOST_COUNTED}
-    letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within, **most}))
-    refusals: dict[str, int] = dict((yield "recent_refusals", {"since": now - refusals_within, **most}))
+    letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within}))
+    refusals: dict[str, int] = dict((yield "recent_refusals", {"since": now - refusals_within}))
     return PolicyActivity((yield from stored_policy()), letters, refusals)

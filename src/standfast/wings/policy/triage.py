@@ -5,7 +5,9 @@ Worker and sweeper ask in the dying write, so nothing here reads a clock, rolls 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -13,9 +15,11 @@ from msgspec.structs import asdict, replace
 from standfast.failure import Action, Failure, reason
 from standfast.failure.fingerprint import fingerprint
 from standfast.job import Claim
-from standfast.lifecycle import JobRef, Move, Transition, Triage
+from standfast.lifecycle import Carried, JobRef, Move, Transition
 from standfast.spine.backoff import delay
 from standfast.spine.settle import never
+from standfast.store.steps import text
+from standfast.views import Triage
 from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
 from standfast.wings.policy.permit import BROKEN, GUARDED, group_names, permit
 from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
@@ -48,6 +52,34 @@ class PolicyNow(msgspec.Struct, frozen=True):
 PRESENT = PolicyNow()
 
 
+class Judgement(Carried, frozen=True):
+    """What becomes of a job that stops: its triage, the name of its cause, and the policy that decided."""
+
+    triage: Triage
+    fingerprint: str | None = None
+    """The name of its cause, which letters of the same cause share."""
+    snapshot: str | None = None
+    """The policy that decided its triage."""
+
+    @property
+    def ending(self) -> Mapping[str, Any]:
+        """Keep all of it, and when the letter is replayed automatically."""
+        named = {"fingerprint": self.fingerprint, "policy_snapshot": self.snapshot}
+        return {"triage": text(self.triage), "replay_at": self.triage.replay_at, **named}
+
+    @property
+    def replays_by_itself(self) -> bool:
+        """Whether the policy replays it, without a person."""
+        return self.triage.replay_status == "scheduled"
+
+    def next_step(self, end: Transition) -> tuple[int, str] | None:
+        """Say which rule replays it, where one does: then no person is needed."""
+        if end.failure is None or not self.replays_by_itself:
+            return None
+        why = f"it is {end.target} ({end.failure.reason_code})"
+        return logging.WARNING, f"{why}, and {self.triage.rule} replays it by itself"
+
+
 def judge_attempt(claim: Claim, decided: Transition, roll: float, present: PolicyNow | None) -> Transition:
     """Say what becomes of a job that stops in its worker's hands."""
     if decided.failure is None:
@@ -64,13 +96,13 @@ def judge(decided: Transition, facts: Facts, present: PolicyNow, roll: float) ->
     if decided.failure is None or decided.move not in STOPPING:
         return decided
     triaged = triage(facts, present.policy, now=present.now, roll=roll)
-    return msgspec.structs.replace(
-        decided,
-        move=Move.HOLD if triaged.action is Action.REQUIRE_APPROVAL else decided.move,
-        triage=_with_approvers(triaged, facts, present.policy),
-        fingerprint=fingerprint(facts.queue or decided.queue, facts.handler or "", decided.failure),
-        policy_snapshot=present.policy.snapshot,
+    judgement = Judgement(
+        _with_approvers(triaged, facts, present.policy),
+        fingerprint(facts.queue or decided.queue, facts.handler or "", decided.failure),
+        present.policy.snapshot,
     )
+    how = Move.HOLD if triaged.action is Action.REQUIRE_APPROVAL else decided.move
+    return msgspec.structs.replace(decided, move=how).carrying(judgement)
 
 
 def _with_approvers(triaged: Triage, facts: Facts, policy: Policy | Broken) -> Triage:

@@ -274,7 +274,7 @@ def content(path: Path) -> bytes:
     try:
         with open(path, "rb", opener=_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigurationError(f"{path} is no file that could hold a policy")
+                raise ConfigurationError(f"{path} is not a regular file, so it cannot be a policy")
             found = file.read(LARGEST + 1)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error

@@ -11,6 +11,7 @@ from standfast.cli.parameters import duration
 from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import show_json, show_line
 from standfast.errors import ConfigurationError
+from standfast.wings.records.figures import count_of, span
 
 
 @click.command()
@@ -21,8 +22,8 @@ from standfast.errors import ConfigurationError
 def promote(*, source: str, target: str, wait: float, url: str | None, as_json: bool) -> None:
     """Move a store from a file to PostgreSQL while it is in use.
 
-    Producers and workers go on while everything is copied. Then nothing is started for a moment, the rest is copied and
-    compared, and the file says where the store has gone. Interrupted at any point, the same command ends it.
+    Producers and workers continue while everything is copied. Then nothing starts for a moment, the rest is copied
+    and compared, and the file records where the store has gone. If this is interrupted, run the same command again.
     """
     if url is not None:
         raise ConfigurationError("promote takes both stores as arguments: standfast promote FROM TO")
@@ -37,7 +38,9 @@ def _tell(account: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         show_json(account)
         return
-    show_line(f"moved to {account['to']}: {account['jobs']} jobs, {account['keys']} keys, compared")
+    show_line(
+        f"moved to {account['to']}: {count_of(account['jobs'], 'job')}, {count_of(account['keys'], 'key')}, compared"
+    )
     for state, found in account["states"].items():
-        show_line(f"  {state}: {found['jobs']} jobs, sha256 {found['sha256'][:16]}")
-    show_line(f"nothing was accepted or started for {account['frozen']:.1f} s; use the new URL from now on")
+        show_line(f"  {state}: {count_of(found['jobs'], 'job')}, sha256 {found['sha256'][:16]}")
+    show_line(f"nothing was accepted or started for {span(account['frozen'])}; use the new URL from now on")

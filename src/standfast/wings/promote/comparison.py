@@ -101,7 +101,7 @@ def check(what: str, found: Any, expected: Any) -> None:
     """Refuse to move to a copy that is not the same."""
     if found != expected:
         raise StoreUnavailable(
-            f"the copy is not what the store holds: {what} differ; nothing was moved, and the old store goes on: see "
-            "who else writes to the target, then run promote again",
+            f"the copy differs from the store in {what}; nothing was moved, and the old store stays in use: find out "
+            "what else writes to the target, then run promote again",
             definite=True,
         )

@@ -39,6 +39,7 @@ WHOLE = (
         words("replay_mode risk timeout declared_at consent when_landed"),
         frozenset({"declared_at"}),
     ),
+    Table("handler_card", ("queue", "name"), words("description input_schema effects")),
     Table(
         "message",
         ("id",),
@@ -140,6 +141,12 @@ WHOLE = (
             " ended_at"
         ),
         frozenset(words("anchor next_at ended_at")),
+    ),
+    Table(
+        "declared_schedule",
+        ("name",),
+        words("module queues declared_at gone_at"),
+        frozenset(words("declared_at gone_at")),
     ),
     Table(
         "tick",

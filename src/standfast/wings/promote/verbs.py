@@ -153,8 +153,8 @@ class Promotion:
             if time.monotonic() > give_up:
                 why = f"{running} jobs still run" if running else "more changes than can be copied still come"
                 raise StoreUnavailable(
-                    f"{why} after {wait:g} s; nothing was moved, and the old store goes on: stop its workers first, or "
-                    "let promote --wait longer",
+                    f"{why} after {wait:g} s; nothing was moved, and the old store stays in use: stop its workers "
+                    "first, or give promote a longer --wait",
                     definite=True,
                 )
             if changes < AT_ONCE:
@@ -191,14 +191,14 @@ class Promotion:
         """End a promotion that was interrupted behind the old store's last transaction."""
         mark = self._target.mark()
         if mark is None or mark.source != name or mark.state == "copying":
-            raise ConfigurationError(f"this store has moved to {home}, and that is another one than {self._home}")
+            raise ConfigurationError(f"this store has already moved to {home}, not to {self._home}")
         return self._open(name, mark.account) if mark.state == "ready" else mark.account or {}
 
 
 def open_target(url: str) -> Target:
     """Open what is to be filled; PostgreSQL's driver is an extra."""
     if not url.startswith(("postgresql://", "postgres://")):
-        raise ConfigurationError("a store is promoted to postgresql://…, and to nothing else")
+        raise ConfigurationError("a store is only promoted to postgresql://…")
     try:
         from standfast.store.postgres.target import Target  # noqa: PLC0415
     except ModuleNotFoundError as error:

@@ -9,17 +9,22 @@ from typing import Any
 import msgspec
 
 from standfast.cli.terminal import Cell, Table
-from standfast.cli.words import ago, count_of, span
+from standfast.cli.words import ago
+from standfast.profiles import RULES
 from standfast.rules import DEFAULTS, Backoff, QueueRules
+from standfast.wings.limits.outages import breaker_words
+from standfast.wings.queues.pauses import pause_words
+from standfast.wings.records.figures import count_of, number, span
 
 ALWAYS = ("attempts", "backoff", "lease", "timeout")
 """The rules one asks for first; the others are told where they are not the default."""
 
 
-def queue_board(queues: dict[str, dict[str, Any]]) -> Table:
+def queue_board(queues: dict[str, dict[str, Any]], now: datetime) -> Table:
     """Lay out every queue, one a row."""
-    columns = ("queue", "state", "due", "running", "scheduled", "parked", "letters", "workers", "rules in force")
-    return Table([_queue_row(name, facts) for name, facts in queues.items()], columns)
+    counts = ("due", "running", "scheduled", "parked", "letters", "workers")
+    columns = ("queue", "state", *counts, "from", "rules in force", "handlers")
+    return Table([_queue_row(name, facts, now) for name, facts in queues.items()], columns)
 
 
 def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
@@ -27,7 +32,8 @@ def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
     tables = [Table(list(_totals(counted, now)))]
     if counted["queues"]:
         columns = ("queue", "state", "due", "running", "scheduled", "parked", "letters", "so far")
-        tables.append(Table([_count_row(*item) for item in sorted(counted["queues"].items())], columns, "Queues"))
+        rows = [_count_row(name, facts, now) for name, facts in sorted(counted["queues"].items())]
+        tables.append(Table(rows, columns, "Queues"))
     if (counted["spool"] or {}).get("depth"):
         rows = [_spool_row(entry) for entry in counted["spool"]["entries"]]
         tables.append(Table(rows, ("job", "queue", "waits for", "why it is not in the store"), "Spool"))
@@ -40,7 +46,7 @@ def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
     return tables
 
 
-def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
+def _queue_row(name: str, facts: dict[str, Any], now: datetime) -> list[str | Cell]:
     counts = [
         _count_cell(facts, "due"),
         _count_cell(facts, "running", "green"),
@@ -48,13 +54,20 @@ def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
     ]
     return [
         name,
-        _open(facts),
+        _open(facts, now),
         *counts,
         _count_cell(facts, "parked", "yellow"),
         _count_cell(facts, "letters", "bold red"),
         _count_cell(facts, "workers", "green"),
+        facts["rules_from"],
         in_words(facts["rules"]),
+        ", ".join(handler_words(each, name) for each in facts["handlers"]),
     ]
+
+
+def profile_board() -> Table:
+    """Lay out the ready-made rules, which hold for queues of these names."""
+    return Table([(name, in_words(rules)) for name, rules in RULES.items()], ("queue", "rules"), "Profiles")
 
 
 def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str | Cell]]:
@@ -62,6 +75,8 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
     yield "parked", _parked(list(counted["queues"].values()))
     yield "running", _count_cell(counted, "total_processing", "green")
     yield "dead letters", _count_cell(counted, "total_dead_letter", "bold red")
+    if counted["total_awaiting_consent"]:
+        yield "of these, waiting for consent", _count_cell(counted, "total_awaiting_consent", "bold yellow")
     if counted["oldest_pending_seconds"] is not None:
         yield "oldest pending", f"{span(counted['oldest_pending_seconds'])} ago"
     if counted["next_retry_at"] is not None:
@@ -74,14 +89,13 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
 
 def _parked(queues: list[dict[str, Any]]) -> Cell:
     """Count what waits for something else than a worker, over all queues."""
-    bounded = ["parked"] if any("parked" in facts["at_least"] for facts in queues) else []
-    return _count_cell({"parked": sum(facts["parked"] for facts in queues), "at_least": bounded}, "parked", "yellow")
+    return _number(sum(facts["parked"] for facts in queues), "yellow")
 
 
-def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
+def _count_row(name: str, facts: dict[str, Any], now: datetime) -> list[str | Cell]:
     doing = [_count_cell(facts, what).text for what in ("due", "running", "scheduled", "parked")]
-    so_far = ", ".join(f"{kind} {number}" for kind, number in sorted(facts["counters"].items()))
-    return [name, _open(facts), *doing, _count_cell(facts, "letters", "bold red"), so_far]
+    so_far = ", ".join(f"{kind} {number(count)}" for kind, count in sorted(facts["counters"].items()))
+    return [name, _open(facts, now), *doing, _count_cell(facts, "letters", "bold red"), so_far]
 
 
 def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
@@ -90,13 +104,10 @@ def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
     match gate["kind"]:
         case "limit":
             full = gate["used"] >= gate["limit"]
-            return [Cell(f"{gate['used']} of {gate['limit']} taken", "yellow" if full else ""), opens]
+            return [Cell(f"{number(gate['used'])} of {number(gate['limit'])} taken", "yellow" if full else ""), opens]
         case "breaker":
             away = gate["state"] in {"open", "half", "probing"}
-            return [
-                Cell(f"{gate['state']}, {count_of(gate['failures'], 'failure')}", "bold red" if away else ""),
-                opens,
-            ]
+            return [Cell(breaker_words(gate), "bold red" if away else ""), opens]
         case "probe" if gate["up"]:
             return ["up in one process, not in another", ""]
         case "gate" | "probe" | "hold":
@@ -110,28 +121,42 @@ def _worker_row(worker: dict[str, Any]) -> list[str | Cell]:
     return [worker["id"], str(worker["pid"]), f"{span(worker['beat_seconds_ago'])} ago", queues]
 
 
+def workers_board(workers: list[dict[str, Any]], now: datetime) -> list[Table]:
+    """Lay out the workers, then the jobs that they have run longest."""
+    rows = [_working_row(each, now) for each in workers]
+    jobs = [(job, each["id"]) for each in workers for job in each["jobs"]]
+    jobs.sort(key=lambda found: (found[0]["since"], found[1], found[0]["id"]))
+    running = [(job["id"], job["queue"], str(job["attempt"]), ago(job["since"], now), of) for job, of in jobs]
+    tables = [Table(rows, ("worker", "host", "pid", "started", "heard", "running", "serves"))]
+    return [*tables, Table(running, ("job", "queue", "attempt", "since", "worker"), "Running")] if running else tables
+
+
+def _working_row(worker: dict[str, Any], now: datetime) -> list[str | Cell]:
+    _, pid, heard, queues = _worker_row(worker)
+    running = _number(sum(worker["running"].values()), "green")
+    return [worker["id"], worker["host"], pid, ago(worker["started_at"], now), heard, running, queues]
+
+
 def _spool_row(entry: dict[str, Any]) -> list[str | Cell]:
     return [entry["id"], entry["queue"], span(entry["waited_seconds"]), entry["reason"]]
 
 
-def _open(facts: dict[str, Any]) -> Cell:
-    return Cell("paused", "bold yellow") if facts["paused"] else Cell("open", "green")
+def _open(facts: dict[str, Any], now: datetime) -> Cell:
+    return Cell(pause_words(facts.get("pause"), now), "bold yellow") if facts["paused"] else Cell("open", "green")
 
 
 def _count_cell(counts: dict[str, Any], name: str, style: str = "") -> Cell:
-    """Give one count; where counting stopped at its bound, with a plus."""
-    number = _number(counts[name], style)
-    return Cell(f"{number.text}+", style) if name in counts["at_least"] else number
+    return _number(counts[name], style)
 
 
-def _number(number: int, style: str = "") -> Cell:
-    return Cell(str(number), style if number else "dim")
+def _number(count: int, style: str = "") -> Cell:
+    return Cell(number(count), style if count else "dim")
 
 
 def in_words(rules: QueueRules) -> str:
     """Say the rules one asks for first, and each that is not the default."""
-    words = [count_of(rules.attempts, "attempt"), _backoff(rules.backoff), f"lease {rules.lease:g} s"]
-    words.append("no timeout" if rules.timeout is None else f"timeout {rules.timeout:g} s")
+    words = [count_of(rules.attempts, "attempt"), _backoff(rules.backoff), f"lease {span(rules.lease)}"]
+    words.append("no timeout" if rules.timeout is None else f"timeout {span(rules.timeout)}")
     for name in QueueRules.__struct_fields__:
         value = getattr(rules, name)
         if name not in ALWAYS and value != getattr(DEFAULTS, name):
@@ -139,13 +164,22 @@ def in_words(rules: QueueRules) -> str:
     return ", ".join(words)
 
 
+def handler_words(handler: dict[str, Any], queue: str) -> str:
+    """Say what is published of a handler: its name, unless that is the queue's, and what follows an unknown outcome."""
+    name = "" if handler["name"] == queue else f"{handler['name']}: "
+    words = [f"replay={handler['replay']}"]
+    words += ["asks for consent"] if handler["consent"] else []
+    words += [f"risk {handler['risk']}"] if handler["risk"] else []
+    return name + "; ".join(words)
+
+
 def _backoff(backoff: Backoff) -> str:
     if backoff.base is not None:
-        return f"backoff {backoff.base:g} s doubling to {backoff.cap:g} s"
+        return f"backoff {span(backoff.base)} doubling to {span(backoff.cap)}"
     first, last = backoff.table[0], backoff.table[-1]
     if first == last:
-        return f"backoff {first:g} s" if first else "no backoff"
-    return f"backoff {first:g} to {last:g} s"
+        return f"backoff {span(first)}" if first else "no backoff"
+    return f"backoff {span(first)} to {span(last)}"
 
 
 def _plain(value: Any) -> str:

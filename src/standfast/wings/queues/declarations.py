@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,8 @@ class Declarations:
         """The rules of each queue that the settings file names."""
         self._file = os.path.abspath(settings.config.value)  # noqa: PTH100 - a name, whatever it leads to
         self._in_code: dict[str, QueueRules] = {}
+        self._given: dict[str, Mapping[str, Any]] = {}
+        """The rules that the code has named, by queue, as it wrote them."""
         self._publishes = True
         self.registry = registry
         self._store = store
@@ -38,6 +40,8 @@ class Declarations:
         self.newest = object()
         self.published: object = None
         self._overruled: dict[str, str] = {}
+        self.further: Callable[[], dict[str, Any]] = dict
+        """Gives what else this process declares, by name, to compare."""
         self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
 
     def add_publisher(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
@@ -48,8 +52,20 @@ class Declarations:
         """Open the store and leave its rules as they are, from now on."""
         self._publishes = False
 
-    def declare(self, queue: str, in_code: QueueRules, rules: QueueRules, overruled: Sequence[str] = ()) -> None:
+    def with_earlier(self, queue: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Put what the code names now over what it named before, so that a second call drops no rule of the first."""
+        return {**self._given.get(queue, {}), **given}
+
+    def declare(
+        self,
+        queue: str,
+        in_code: QueueRules,
+        rules: QueueRules,
+        overruled: Sequence[str] = (),
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         """Take note of a queue's rules in code, as they are under the settings file, and of those that it overrules."""
+        self._given[queue] = given or {}
         self._in_code[queue] = in_code
         self.rules[queue] = rules
         if overruled:
@@ -67,13 +83,15 @@ class Declarations:
     def statement(self) -> dict[str, Any]:
         """Give what this process declares, to compare: of a queue without code here, the rules that the file names."""
         queues = {queue: self.rules[queue] if queue in self._in_code else self.named[queue] for queue in self.rules}
-        return {**queues, **{f"{each.queue}/{each.name}": each for each in self.registry.declarations()}}
+        handlers = {f"{each.queue}/{each.name}": each for each in self.registry.declarations()}
+        return {**queues, **handlers, **self.further()}
 
     def take_over(self, other: Declarations) -> None:
         """Have what was declared elsewhere too: for tests that move an application to another store."""
         self.rules |= other.rules
         self.named |= other.named
         self._in_code |= other._in_code
+        self._given |= other._given
         self.changed()
 
     def forget(self) -> None:
@@ -127,5 +145,6 @@ class Declarations:
         except StoreUnavailable as error:
             # Publishing comes before the work: whatever became of it, nothing of what was called for is written.
             raise StoreUnavailable(
-                "the store took no declarations in time; nothing else was written, call again", definite=True
+                "the store did not accept the queue declarations in time; nothing else was written: call again",
+                definite=True,
             ) from error

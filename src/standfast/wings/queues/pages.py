@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from standfast.dashboard.actions import Action, ReturnTo
-from standfast.dashboard.drawing import span
 from standfast.dashboard.incidents import incidents
-from standfast.dashboard.page import Page, RenderedPage, Visit
+from standfast.dashboard.page import Page, Redirect, RenderedPage, Visit
 from standfast.errors import UnknownQueue
+from standfast.server.route import Call
 from standfast.server.token_view import gates_of, job_for, queue_of_issue, text_for, value_for, values_for
-from standfast.wings.access.words import Grant
+from standfast.wings.access.words import Grant, Right
+from standfast.wings.limits.outages import breaker_words, dependency_of
+from standfast.wings.records.figures import number, span
 
 RECENT = 20
 
@@ -45,7 +47,7 @@ async def queue(visit: Visit) -> RenderedPage:
         "queue": found,
         "rules": value_for(msgspec.to_builtins(found["rules"]), visit.grant),
         "jobs": [job_for(job, visit.grant) for job in jobs],
-        "gates": [{**gate, "now": gate_words(gate)} for gate in gates],
+        "gates": [{**gate, "now": gate_words(gate), "try": held_back_for(gate, visit.grant)} for gate in gates],
         "incidents": incidents(issues, alerts, [name]),
     }
     return RenderedPage("queue.html", context)
@@ -54,22 +56,35 @@ async def queue(visit: Visit) -> RenderedPage:
 def gate_words(gate: dict[str, Any]) -> str:
     """Say how a gate stands: what is taken, what does not answer, why it is closed; and when that changes."""
     soon = "" if not gate["opens_in"] else f" in {span(gate['opens_in'])}"
-    match gate["kind"], gate.get("state"):
-        case "limit", _:
-            return f"{gate['used']} of {gate['limit']} taken"
-        case "breaker", "closed":
-            return f"{_dependency(gate)} answers"
-        case "breaker", "recovering":
-            return f"{_dependency(gate)} answers again"
-        case "breaker", _:
-            missed = "has not answered" if gate["failures"] == 1 else f"has not answered {gate['failures']} times"
-            return f"{_dependency(gate)} {missed}" + (f"; next try{soon}" if soon else "; it is being tried")
+    match gate["kind"]:
+        case "limit":
+            return f"{number(gate['used'])} of {number(gate['limit'])} taken"
+        case "breaker":
+            return breaker_words(gate)
     words = [gate.get("why"), f"opens{soon}" if soon else None]
     return "; ".join(filter(None, words))
 
 
-def _dependency(gate: dict[str, Any]) -> str:
-    return str(gate["key"]).partition(":")[2]
+def held_back_for(gate: dict[str, Any], grant: Grant) -> str | None:
+    """Name what a breaker waits for, where the visitor may have it tried now."""
+    open_ = gate["kind"] == "breaker" and gate["state"] == "open"
+    return dependency_of(gate["key"]) if open_ and grant.may(Right.OPERATE) and grant.queues is None else None
+
+
+TRIED, NOT_TRIED = "tried", "not-tried"
+
+
+class Tried:
+    """Leads to the overview, which says whether anything was held back."""
+
+    says: ClassVar = {
+        TRIED: "The next job that waits for it tries it now.",
+        NOT_TRIED: "Nothing is held back for it any more.",
+    }
+
+    def __call__(self, _call: Call, said: Any) -> Redirect:
+        """Give the page."""
+        return Redirect(f"/?done={TRIED if said['trying'] else NOT_TRIED}")
 
 
 PAGES = (Page("/queues", queues), Page("/queues/{name:path}", queue))
@@ -86,4 +101,5 @@ ACTIONS = (
         "/queues/{name}/resume",
         ReturnTo("/queues/{name}", "resume", "The queue goes on."),
     ),
+    Action("/breakers/try", "POST", "/breakers/try", Tried()),
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from standfast.server.auth import check_queue
+from standfast.server.auth import check_queue, check_whole
+from standfast.server.fields import OptionalReasonBody
 from standfast.server.route import Answer, Call, Route
 from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
+from standfast.wings.queues.shapes import QueueList, QueueSwitch, TriedNow
 
 
 async def queues(call: Call) -> Answer:
@@ -23,14 +25,52 @@ def _switch(verb: str) -> Any:
     async def switch(call: Call) -> Answer:
         name = call.path["name"]
         check_queue(call.grant, name)
-        await getattr(call.sf.queues, verb)(name)
+        await getattr(call.sf.queues, verb)(name, by=call.grant.person, reason=call.body.reason)
         return Answer({"name": name, "paused": verb == "pause"})
 
     return switch
 
 
+class TryNow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What has not answered: a host such as `https://crm.example:443`, or the name that a queue's breaker gives it."""
+
+    dependency: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+
+
+async def try_now(call: Call) -> Answer:
+    """Have one job try a dependency that has not answered."""
+    check_whole(call.grant, "What a breaker guards may serve queues that this token does not reach.")
+    trying = await call.sf.queues.try_now(call.body.dependency)
+    return Answer({"dependency": call.body.dependency, "trying": trying})
+
+
 ROUTES = (
-    Route("GET", "/queues", Right.READ, queues, "List queues with their depth"),
-    Route("POST", "/queues/{name}/pause", Right.OPERATE, _switch("pause"), "Pause a queue"),
-    Route("POST", "/queues/{name}/resume", Right.OPERATE, _switch("resume"), "Resume a queue"),
+    Route("GET", "/queues", Right.READ, queues, "List queues with their depth", answer=QueueList),
+    Route(
+        "POST",
+        "/queues/{name}/pause",
+        Right.OPERATE,
+        _switch("pause"),
+        "Pause a queue",
+        body=OptionalReasonBody,
+        answer=QueueSwitch,
+    ),
+    Route(
+        "POST",
+        "/queues/{name}/resume",
+        Right.OPERATE,
+        _switch("resume"),
+        "Resume a queue",
+        body=OptionalReasonBody,
+        answer=QueueSwitch,
+    ),
+    Route(
+        "POST",
+        "/breakers/try",
+        Right.OPERATE,
+        try_now,
+        "Try a dependency that has not answered",
+        body=TryNow,
+        answer=TriedNow,
+    ),
 )

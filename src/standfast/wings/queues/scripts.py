@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from standfast.profiles import stored_rules
 from standfast.rules import QueueRules
@@ -52,6 +53,20 @@ def queue_names() -> Script[list[str]]:
     return [name for (name,) in rows]
 
 
+def published_handlers() -> Script[list[tuple[str, str]]]:
+    """Read every handler that a process ever published, with its queue."""
+    return [(queue, handler) for queue, handler, *_ in (yield "list_handlers", {})]
+
+
 def places(name: str) -> Script[list[tuple[str, str]]]:
     """Read the handlers that somebody declared and that a name may mean, with their queues."""
     return [(queue, handler) for queue, handler in (yield "handlers_named", {"name": name})]
+
+
+def handlers_by_queue() -> Script[dict[str, list[dict[str, Any]]]]:
+    """Read what is published of every handler, by queue."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for queue, name, replay, risk, timeout, consent in (yield "list_handlers", {}):
+        facts = {"name": name, "replay": replay, "risk": risk, "timeout": timeout, "consent": bool(consent)}
+        found.setdefault(queue, []).append(facts)
+    return found

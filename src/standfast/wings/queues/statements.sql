@@ -116,9 +116,26 @@ ON CONFLICT (queue, name) DO UPDATE
 SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at,
   consent = excluded.consent, when_landed = excluded.when_landed
 
+-- name: publish_cards
+-- locks: queues
+INSERT INTO handler_card (queue, name, description, input_schema, effects) :rows(text, text, text, text, text)
+ON CONFLICT (queue, name) DO UPDATE
+SET description = excluded.description, input_schema = excluded.input_schema, effects = excluded.effects
+
+-- name: handler_cards
+SELECT queue, name, description, input_schema, effects FROM handler_card
+
+-- name: published_handlers
+-- Those of an older library have no card.
+SELECT h.queue, h.name, h.replay_mode, h.risk, h.consent, coalesce(c.description, ''), c.input_schema, coalesce(c.effects, '[]')
+FROM handler AS h LEFT JOIN handler_card AS c ON c.queue = h.queue AND c.name = h.name ORDER BY h.queue, h.name
+
 -- name: published_rules
 SELECT q.rules FROM queue AS q
 WHERE q.name = :queue AND (q.rules IS NOT NULL OR EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name))
+
+-- name: list_handlers
+SELECT queue, name, replay_mode, risk, timeout, consent FROM handler ORDER BY queue, name
 
 -- name: queue_names
 SELECT name FROM queue
@@ -176,6 +193,23 @@ ON CONFLICT (name) DO NOTHING
 -- name: delete_forgotten
 -- locks: upkeep
 DELETE FROM upkeep WHERE name LIKE 'forgotten %' AND at < :before
+
+-- name: is_paused
+-- locks: queues
+SELECT paused FROM queue WHERE name = :queue FOR UPDATE
+
+-- name: keep_pause
+-- locks: tokens
+INSERT INTO shared_setting (name, value, published_by, published_at) VALUES (:name, :value, :by, :now)
+ON CONFLICT (name) DO UPDATE
+SET value = excluded.value, published_by = excluded.published_by, published_at = excluded.published_at
+
+-- name: forget_pause
+-- locks: tokens
+DELETE FROM shared_setting WHERE name = :name
+
+-- name: kept_pauses
+SELECT name, value, published_by, published_at FROM shared_setting WHERE substr(name, 1, :length) = :prefix
 
 -- name: pause_queue
 -- locks: queues

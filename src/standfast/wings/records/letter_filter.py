@@ -2,36 +2,144 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.failure import Class, Landed, known_code
-from standfast.lifecycle import REPLAY_STATUSES
+from standfast.lifecycle import LETTERS
 from standfast.rules import seconds
+from standfast.views import REPLAY_STATUSES
 from standfast.wings.records.reads import LetterFilter
 from standfast.wings.records.view import after, one_of
 
-FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
+FILTERS = (
+    *("queue", "state", "reason_code", "cause", "error_kind", "class", "landed", "replay_status", "fingerprint"),
+    *("thread_key", "session", "label", "older_than", "handler", "text", "payload", "since", "until"),
+)
+IN_PAYLOAD = "payload."
+"""Begins a name that is a path into the payload: `payload.customer.id`."""
+IN_BODIES = ("text", "payload")
+"""What stands in what a job was enqueued with, which is not read to count letters."""
+LONGEST_SOUGHT = 500
+SEPARATOR = "\x1f"
+HEADERS = "headers"
+"""The part of a request that no view shows whole."""
+_KEY = re.compile(r"[^\".\s\x00-\x1f]{1,100}")
+_LITERAL = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 
 
-def letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | None = None) -> LetterFilter:
-    """Read a filter; a name or word that does not exist is refused."""
-    unknown = sorted(set(given) - set(FILTERS))
+def letter_filter(
+    given: dict[str, Any], now: float, limit: int, cursor: int | None = None, *, skew: float = 0.0
+) -> LetterFilter:
+    """Read a filter; a name or word that does not exist is refused. `skew` is wall time minus queue time."""
+    named = _with_one_path(given)
+    unknown = sorted(set(named) - set(FILTERS))
     if unknown:
-        raise ConfigurationError.unknown("filter", unknown[0], FILTERS)
-    age = seconds(given.get("older_than"))
+        raise ConfigurationError.unknown("filter", unknown[0], (*FILTERS, f"{IN_PAYLOAD}PATH"))
+    age, until = seconds(named.get("older_than")), _moment("until", named.get("until"), skew)
+    before = [each for each in (None if age is None else now - age, until) if each is not None]
     return LetterFilter(
-        queue=given.get("queue"),
-        reason_code=_code(given.get("reason_code")),
-        cause=_code(given.get("cause")),
-        failure_class=one_of("class", given.get("class"), Class),
-        landed=one_of("landed", given.get("landed"), Landed),
-        replay_status=one_of("replay_status", given.get("replay_status"), REPLAY_STATUSES),
-        fingerprint=given.get("fingerprint"),
-        finished_before=None if age is None else now - age,
+        queue=named.get("queue"),
+        reason_code=_code(named.get("reason_code")),
+        cause=_code(named.get("cause")),
+        failure_class=one_of("class", named.get("class"), Class),
+        landed=one_of("landed", named.get("landed"), Landed),
+        replay_status=one_of("replay_status", named.get("replay_status"), REPLAY_STATUSES),
+        fingerprint=named.get("fingerprint"),
+        finished_before=min(before, default=None),
+        finished_since=_moment("since", named.get("since"), skew),
+        handler=_text("handler", named.get("handler")),
+        state=one_of("state", named.get("state"), LETTERS),
+        error_kind=_text("error_kind", named.get("error_kind")),
+        session=_text("session", named.get("session")),
+        thread_key=_text("thread_key", named.get("thread_key")),
         limit=limit,
         before=after(cursor) or LetterFilter().before,
+        **_in_body(named),
     )
+
+
+def check_countable(given: dict[str, Any]) -> None:
+    """Refuse what would have every dead letter's payload read while all others wait for the store."""
+    named = [name for name in _with_one_path(given) if name in IN_BODIES]
+    if named:
+        raise ConfigurationError(
+            f"letters are not purged by {named[0]}: to count them would read every payload at once; nothing was "
+            "deleted: purge by queue, handler, cause or time, or discard them one by one"
+        )
+
+
+def _with_one_path(given: dict[str, Any]) -> dict[str, Any]:
+    """Give a filter in which a path into the payload stands under `payload`, with its value."""
+    paths = [name for name in given if name.startswith(IN_PAYLOAD)]
+    if len(paths) + ("payload" in given) > 1:
+        raise ConfigurationError("a filter names one path into the payload, not several")
+    if paths:
+        rest = {name: value for name, value in given.items() if name != paths[0]}
+        return {**rest, "payload": (paths[0].removeprefix(IN_PAYLOAD), given[paths[0]])}
+    if isinstance(given.get("payload"), str):
+        path, equals, value = given["payload"].partition("=")
+        if not equals:
+            raise ConfigurationError(f"payload={given['payload']!r} is not PATH=VALUE, as in customer.id=42")
+        return {**given, "payload": (path, value)}
+    return given
+
+
+def _in_body(named: dict[str, Any]) -> dict[str, Any]:
+    """Read what is looked for in what a job was enqueued with."""
+    label, _, value = (_text("label", named.get("label")) or "").partition(":")
+    sought = _text("text", named.get("text"))
+    found: dict[str, Any] = {"label": label or None, "label_value": value or None, "text": sought}
+    found["quoted"] = None if sought is None else _json(sought)[1:-1]
+    return found | (_at_path(*named["payload"]) if "payload" in named else {})
+
+
+def _at_path(path: str, value: Any) -> dict[str, Any]:
+    keys = path.split(".")
+    if any(not _KEY.fullmatch(key) or key.isdigit() for key in keys):
+        raise ConfigurationError(
+            f"{path!r} is not a path into a payload; name keys with dots between them: customer.id"
+        )
+    literal = value if isinstance(value, str) and _LITERAL.fullmatch(value) else None
+    return {
+        "payload_path": "$" + "".join(f'."{key}"' for key in keys),
+        "payload_keys": SEPARATOR.join(keys),
+        "payload_text": _json(value),
+        "payload_literal": literal,
+        "payload_hidden": keys[0] == HEADERS,
+    }
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _text(name: str, given: Any) -> str | None:
+    """Not every store can even be asked for every text."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given or not given.isprintable() or len(given) > LONGEST_SOUGHT:
+        raise ConfigurationError(f"{name} must be printable text of 1 to {LONGEST_SOUGHT} characters")
+    return given
+
+
+def _moment(name: str, given: Any, skew: float) -> float | None:
+    """Read a moment as queue time: a datetime, an RFC 3339 text, or seconds since 1970."""
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        found = given
+    if isinstance(found, datetime) and found.utcoffset() is not None:
+        return found.timestamp() - skew
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        return found - skew
+    raise ConfigurationError(f"{name}={given!r} is not a time with a zone; write for example 2026-12-24T18:00:00Z")
 
 
 def _code(given: Any) -> Any:

@@ -23,10 +23,12 @@ class Filter(NamedTuple):
     thread_key: str | None = None
     label: str | None = None
     label_value: str | None = None
+    possible_duplicate: bool | None = None
     q: str | None = None
     queues: tuple[str, ...] | None = None
     """The only queues that the caller may see."""
     requester: str | None = None
+    handler: str | None = None
     in_payload: bool = True
     """Whether `q` is looked for in payloads and messages too, and not only in names."""
 
@@ -57,11 +59,14 @@ def jobs(wanted: Filter, now: float) -> Script[Sought]:
     return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
 
 
-def letters(wanted: LetterFilter) -> Script[tuple[list[JobRecord], int | None]]:
-    """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended."""
+def letters(wanted: LetterFilter, most: int = LARGEST_LISTED) -> Script[tuple[list[JobRecord], int | None]]:
+    """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended.
+
+    Receipts with more than `most` bytes are left out.
+    """
     end = yield from looked_at(wanted)
     rows = yield "list_letters", wanted._replace(above=end or 0)._asdict()
-    return (yield from with_history(rows, LARGEST_LISTED)), end
+    return (yield from with_history(rows, most)), end
 
 
 def looked_at(wanted: LetterFilter) -> Script[int | None]:
@@ -99,6 +104,8 @@ def _walk(wanted: Filter) -> tuple[str, dict[str, Any]]:
             return "walk_stopped", {}
         if state == State.RUNNING:
             return "walk_running", {}
+    if wanted.possible_duplicate:
+        return "walk_history", {}
     return "walk_jobs", {}
 
 
@@ -106,4 +113,5 @@ def _query(wanted: Filter, now: float) -> dict[str, Any]:
     named = {name: value for name, value in wanted._asdict().items() if name not in _PAGING}
     named["queues"] = None if wanted.queues is None else text(wanted.queues)
     named["quoted"] = text(wanted.q)[1:-1] if wanted.q is not None and wanted.in_payload else None
+    named["possible_duplicate"] = None if wanted.possible_duplicate is None else int(wanted.possible_duplicate)
     return {**named, "now": now}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 from standfast.job import LedgerEntry, Risk
-from standfast.lifecycle import State
+from standfast.lifecycle import FINAL, State
 from standfast.store.steps import Round, Script, text
 
 WHOLE = 1 << 30
@@ -66,6 +66,33 @@ class Holder(NamedTuple):
     of_this_boot: bool
 
 
+class StoredTraceback(NamedTuple):
+    """Where an attempt of a job raised."""
+
+    attempt: int
+    text: str
+
+
+class KeptLook(NamedTuple):
+    """One look at an effect. Field order is the statement's."""
+
+    name: str
+    verdict: str
+    receipt: str | None
+    at: float
+    attempt: int | None
+    left_out: int = 0
+
+
+class KeptProgress(NamedTuple):
+    """How far an attempt said it is. Field order is the statement's."""
+
+    fraction: float
+    note: str | None
+    at: float
+    attempt: int
+
+
 class JobRecord(NamedTuple):
     """A job with its history lines (JSON texts, oldest first) and its effects."""
 
@@ -76,6 +103,10 @@ class JobRecord(NamedTuple):
     """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
     holder: Holder | None = None
     """Who runs it, where one job was asked for."""
+    traceback: StoredTraceback | None = None
+    looks: tuple[KeptLook, ...] = ()
+    """Every look at its effects, the oldest first."""
+    progress: KeptProgress | None = None
 
 
 class LetterFilter(NamedTuple):
@@ -90,6 +121,25 @@ class LetterFilter(NamedTuple):
     replay_status: str | None = None
     fingerprint: str | None = None
     finished_before: float | None = None
+    finished_since: float | None = None
+    handler: str | None = None
+    label: str | None = None
+    label_value: str | None = None
+    text: str | None = None
+    quoted: str | None = None
+    """The text as JSON writes it inside a string."""
+    payload_path: str | None = None
+    payload_keys: str | None = None
+    """The same path as PostgreSQL is given it: keys with a separator between them."""
+    payload_text: str | None = None
+    payload_literal: str | None = None
+    """What stands there as JSON: the text that was asked for, and the number or word that it may be."""
+    payload_hidden: bool = False
+    """Whether no view shows what stands there in a request."""
+    state: str | None = None
+    error_kind: str | None = None
+    session: str | None = None
+    thread_key: str | None = None
     queues: str | None = None
     """Names as JSON: only those of these, where letters are listed."""
     limit: int = 50
@@ -100,7 +150,7 @@ class LetterFilter(NamedTuple):
     @property
     def takes_all(self) -> bool:
         """Whether every letter fits."""
-        return not any(each is not None for each in self[:9])
+        return self._replace(queues=None, limit=0, before=0, above=0) == LetterFilter(limit=0, before=0)
 
 
 def letters(wanted: LetterFilter) -> Script[list[JobRecord]]:
@@ -135,8 +185,31 @@ def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[
     effects: defaultdict[int, list[LedgerEntry]] = defaultdict(list)
     for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found]), "most": most}):
         effects[n].append(LedgerEntry(*entry))
+    looks: defaultdict[int, list[KeptLook]] = defaultdict(list)
+    for n, *look in (yield "looks_of", {"numbers": text([row.n for row in found]), "most": most}):
+        looks[n].append(KeptLook(*look))
+    said = yield "progress_of", {"numbers": text([row.n for row in found if row.token])}
+    progress = {n: KeptProgress(*rest) for n, *rest in said}
     blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
-    return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
+    tracebacks = yield from _tracebacks([row.n for row in found if history[row.n] and row.state not in FINAL])
+    return [
+        JobRecord(
+            row,
+            history[row.n],
+            tuple(effects[row.n]),
+            tuple(blockers[row.n]),
+            traceback=tracebacks.get(row.n),
+            looks=tuple(looks[row.n]),
+            progress=progress.get(row.n),
+        )
+        for row in found
+    ]
+
+
+def _tracebacks(failed: list[int]) -> Script[dict[int, StoredTraceback]]:
+    """Read where the last attempts of jobs raised; one without any history is not asked about."""
+    rows = (yield "tracebacks_of", {"numbers": text(failed)}) if failed else []
+    return {n: StoredTraceback(*found) for n, *found in rows}
 
 
 def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str, str | None]]]]:
@@ -157,7 +230,8 @@ LOOKED_THROUGH = 10_000
 """How many jobs are looked through that need a look at each: late and scheduled ones, and those of a search."""
 
 
-TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects")
+BESIDE = ("delete_looks", "delete_progress", "delete_tracebacks")
+TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects", *BESIDE)
 """The statements that delete a job, whole."""
 
 

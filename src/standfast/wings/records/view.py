@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.failure import Class, Failure, Verdict, reason
-from standfast.job import HTTP, Coalesced, Details, LedgerEntry, higher
-from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
+from standfast.failure import Class, Failure, reason
+from standfast.job import HTTP, Coalesced, Details, higher
+from standfast.lifecycle import FINAL, LETTERS, State, view
 from standfast.profiles import stored_rules
 from standfast.redact import is_secret_name
 from standfast.spine.payload import sha256
-from standfast.views import Attempt, JobView
-from standfast.wings.records.reads import JobRecord, JobRow
+from standfast.views import Attempt, FailureView, JobProgress, JobView, Triage
+from standfast.wings.records.advice import advised
+from standfast.wings.records.effects_view import Moment, effects_shown
+from standfast.wings.records.reads import JobRecord, JobRow, KeptProgress, StoredTraceback
 
 _decode = msgspec.json.decode
-Moment = Callable[[float | None], Any]
 
 
 def moments(skew: float) -> Moment:
@@ -37,6 +37,8 @@ SAME = (
     *("thread_key", "superseded_by", "parked_on", "warning", "fingerprint", "replays", "policy_snapshot", "workflow"),
 )
 """Fields a person sees as the store has them."""
+DETAILS = tuple({*Details.__struct_fields__} & {*JobView.__struct_fields__} - {"labels", "risk"})
+"""Details a person sees as the caller gave them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
 HIDDEN = "***"
 LAPSED = "lease_lapsed"
@@ -49,32 +51,34 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
     details = msgspec.json.decode(row.details, type=Details)
     history = [_attempt(line, moment) for line in record.history]
     failures = [_failure(line) for line in history if line.cls is not None]
+    triage = _triage(row, moment)
     failure = _last_failure(row, failures)
+    if failure is not None:
+        failure = advised(failure, State(row.state), triage, history)
+    shown = _shown(failure, history, record.traceback)
     return JobView(
         **{name: getattr(row, name) for name in SAME},
         **{name: moment(getattr(row, name)) for name in TIMES},
+        **{name: getattr(details, name) for name in DETAILS},
         payload=shown_payload(row.handler, row.payload),
         result=_read(row.result),
         coalesced=None if row.coalesced is None else _decode(row.coalesced, type=Coalesced),
         state=State(row.state),
         view=_view(row, now),
-        queue_reason=details.queue_reason,
         reason=_reason(record, failure, now),
         payload_sha256=sha256(row.payload),
         max_attempts=_max_attempts(row),
         first_seen_at=moment(row.first_seen_at or row.created_at),
         last_entered_at=moment(row.entered_at),
-        session=details.session,
-        requester=details.requester,
         requesters=list(details.requesters),
         labels=details.labels or {},
         risk=higher(details.risk, row.handler_risk),
-        progress=None,
-        failure=failure,
-        first_failure=failures[0] if failures else failure,
+        progress=_progress(record.progress, moment),
+        failure=shown,
+        first_failure=_first_failure(failures, failure),
         history=history,
-        effects=_effects(record.effects, moment),
-        triage=_triage(row, moment),
+        effects=effects_shown(record.effects, record.looks, moment),
+        triage=triage,
     )
 
 
@@ -154,6 +158,12 @@ def shown_payload(handler: str, text: str) -> Any:
     return payload | {"headers": {name: HIDDEN if is_secret_name(name) else value for name, value in headers.items()}}
 
 
+def _progress(said: KeptProgress | None, moment: Moment) -> JobProgress | None:
+    if said is None:
+        return None
+    return JobProgress(fraction=said.fraction, note=said.note, at=moment(said.at), attempt=said.attempt)
+
+
 def _read(text: str | None) -> Any:
     return None if text is None else _decode(text)
 
@@ -162,25 +172,6 @@ def _attempt(line: str, moment: Moment) -> Attempt:
     entry = _decode(line)
     entry["at"] = moment(entry["at"])
     return msgspec.convert(entry, Attempt)
-
-
-def _effects(entries: Sequence[LedgerEntry], moment: Moment) -> list[dict[str, Any]]:
-    """Show effects and steps; one that was called with several arguments stands there with the hash of each."""
-    calls = Counter(entry.label for entry in entries)
-    return [_effect(entry, moment, several=calls[entry.label] > 1) for entry in entries]
-
-
-def _effect(entry: LedgerEntry, moment: Moment, *, several: bool) -> dict[str, Any]:
-    """Show an effect: a receipt is evidence, and an intent alone tells nothing."""
-    told = Verdict.VERIFIED if entry.state == "done" else Verdict.INDETERMINATE
-    looked = entry.verdict if entry.state != "done" and entry.verdict in list(Verdict) else None
-    shown = {"name": entry.label, "verdict": str(looked or told), "receipt": _read(entry.receipt)}
-    more: dict[str, Any] = {"at": moment(entry.at), "attempt": entry.attempt}
-    if several and entry.arguments is not None:
-        more["arguments"] = entry.arguments
-    if entry.left_out:
-        more["receipt_bytes"] = entry.left_out
-    return {**shown, **more, "late": True} if entry.late else {**shown, **more}
 
 
 def _failure(line: Attempt) -> Failure:
@@ -201,6 +192,22 @@ def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
     if row.failure is not None and row.state in LETTERS:
         return msgspec.json.decode(row.failure, type=Failure)
     return failures[-1] if failures else None
+
+
+def _shown(failure: Failure | None, history: list[Attempt], kept: StoredTraceback | None) -> FailureView | None:
+    """Show a failure with the traceback of its attempt; one of an earlier attempt tells nothing of it."""
+    if failure is None:
+        return None
+    last = next((line for line in reversed(history) if line.cls is not None), None)
+    its_own = kept is not None and last is not None and last.worker is not None and last.attempt == kept.attempt
+    return FailureView.of(failure, kept.text if kept and its_own else None)
+
+
+def _first_failure(failures: list[Failure], failure: Failure | None) -> Failure | None:
+    """Give what failed first; what to do now depends on what stands in the way now."""
+    if not failures or failure is None:
+        return failures[0] if failures else failure
+    return msgspec.structs.replace(failures[0], advice=failure.advice)
 
 
 def _triage(row: JobRow, moment: Moment) -> Triage | None:

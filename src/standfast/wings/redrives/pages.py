@@ -9,7 +9,7 @@ from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.errors import UnknownRequest
 from standfast.server import visible as reached
 from standfast.server.route import Call
-from standfast.server.token_view import value_for
+from standfast.server.token_view import value_for, values_for
 
 REDRIVES = 20
 
@@ -26,7 +26,9 @@ async def redrive(visit: Visit) -> RenderedPage:
         raise UnknownRequest.for_id("redrive", visit.path["id"])
     found = value_for(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
     settled = found["letters"] - found["waiting"] - found["running"]
-    return RenderedPage("redrive.html", {"redrive": found, "settled": settled})
+    failures = await visit.sf.dead_letters.redrives.failures(visit.path["id"]) if found["failed"] else []
+    context = {"redrive": found, "settled": settled, "failures": values_for(failures, visit.grant)}
+    return RenderedPage("redrive.html", context)
 
 
 async def _reached(visit: Visit, redrive: str) -> bool:

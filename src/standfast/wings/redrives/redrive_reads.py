@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from standfast.store.steps import Script, text
 from standfast.wings.records import reads
@@ -12,6 +15,8 @@ from standfast.wings.redrives.scripts import RedriveRow
 from standfast.wings.redrives.words import WINDOW, Outcome, Tally
 
 MOST_HALTED = 20
+MOST_FAILURES = 20
+"""How many letters that stopped again are listed, each with its error."""
 Counts = list[tuple[str, str | None, int | None, int]]
 """How many letters of a redrive have which state, outcome and episode."""
 Released = list[tuple[int, str | None, str | None]]
@@ -26,6 +31,18 @@ def one(redrive: str) -> Script[tuple[RedriveRow, Counts, Released] | None]:
     counts = yield "redrive_tally", {"redrive": redrive}
     released = yield "released_letters", {"redrive": redrive}
     return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
+
+
+def failed_again(redrive: str) -> Script[list[dict[str, Any]]]:
+    """Read the last letters of a redrive that stopped again, each with what it failed of."""
+    rows = yield "failed_again", {"redrive": redrive, "limit": MOST_FAILURES}
+    return [{"job_id": job, "queue": queue, **_failed_of(failure)} for job, queue, failure in rows]
+
+
+def _failed_of(failure: str | None) -> dict[str, Any]:
+    """Give the part of a stored failure that says what went wrong."""
+    stored = msgspec.json.decode(failure) if failure else {}
+    return {name: stored.get(name) for name in ("reason_code", "cause", "message")}
 
 
 def list_redrives(limit: int) -> Script[list[RedriveRow]]:

@@ -12,19 +12,26 @@ from standfast.server import visible as reached
 from standfast.server.auth import agent_session
 from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
-from standfast.server.token_view import value_for
+from standfast.server.token_view import value_for, values_for
 from standfast.wings.access.words import Right
 from standfast.wings.records.letter_query import WantedLetters
 from standfast.wings.records.letter_reach import check_one_queue
+from standfast.wings.redrives.shapes import RedriveList, RedrivePlan, RedriveProgress, RedriveWithFailures
 
 
-class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LetterSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Letters to plan for."""
 
     filter: WantedLetters = WantedLetters()
 
 
-class Start(ReasonBody, frozen=True, forbid_unknown_fields=True):
+class WantedRedrives(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many redrives."""
+
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class NewRedrive(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """A plan to carry out."""
 
     token: str
@@ -35,7 +42,7 @@ class Start(ReasonBody, frozen=True, forbid_unknown_fields=True):
 
 async def plan(call: Call) -> Answer:
     """Foresee what a redrive would do; nothing is changed."""
-    given: Selection = call.body
+    given: LetterSelection = call.body
     check_one_queue(call.grant, given.filter)
     session = agent_session(call.grant)
     return Answer(await call.sf.dead_letters.plan(given.filter.chosen(), session=session))
@@ -43,7 +50,7 @@ async def plan(call: Call) -> Answer:
 
 async def redrive(call: Call) -> Answer:
     """Carry a plan out."""
-    given: Start = call.body
+    given: NewRedrive = call.body
     course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
     options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
     options["session"] = agent_session(call.grant)
@@ -51,10 +58,18 @@ async def redrive(call: Call) -> Answer:
     return Answer({"id": started.id, **await started.progress()}, 202)
 
 
+async def redrives(call: Call) -> Answer:
+    """List redrives, the newest first; one of all queues is for tokens that reach them all."""
+    found = await call.sf.dead_letters.redrives.list(limit=call.query.limit)
+    shown = [each for each in found if await reached.reaches_redrive(call.sf, call.grant, each["id"])]
+    return Answer({"items": values_for(shown, call.grant)})
+
+
 async def progress(call: Call) -> Answer:
     """Tell where a redrive stands."""
-    progress = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
-    return Answer(value_for(progress, call.grant))
+    redrives, redrive = call.sf.dead_letters.redrives, await _reached(call, call.path["id"])
+    found = {**await redrives.progress(redrive), "failures": await redrives.failures(redrive)}
+    return Answer(value_for(found, call.grant))
 
 
 def _steering(turn: str) -> Any:
@@ -74,13 +89,53 @@ async def _reached(call: Call, token: str) -> str:
     return token
 
 
+_REDRIVE = "/redrives/{id}"
+
 ROUTES = (
-    Route("POST", "/dead-letters/plan", Right.OPERATE, plan, "Preview what a redrive would do", body=Selection),
-    Route("POST", "/redrives", Right.OPERATE, redrive, "Start a redrive from a plan", body=Start, answers=(202,)),
-    Route("GET", "/redrives/{id}", Right.READ, progress, "Get the progress of a redrive"),
-    Route("POST", "/redrives/{id}/pause", Right.OPERATE, _steering("paused"), "Pause a redrive"),
     Route(
-        "POST", "/redrives/{id}/resume", Right.OPERATE, _steering("resumed"), "Resume a redrive after a pause or a halt"
+        "POST",
+        "/dead-letters/plan",
+        Right.OPERATE,
+        plan,
+        "Preview what a redrive would do",
+        body=LetterSelection,
+        answer=RedrivePlan,
     ),
-    Route("POST", "/redrives/{id}/cancel", Right.OPERATE, _steering("cancelled"), "Cancel the rest of a redrive"),
+    Route(
+        "GET",
+        "/redrives",
+        Right.READ,
+        redrives,
+        "List redrives, the newest first",
+        query=WantedRedrives,
+        answer=RedriveList,
+    ),
+    Route(
+        "POST",
+        "/redrives",
+        Right.OPERATE,
+        redrive,
+        "Start a redrive from a plan",
+        body=NewRedrive,
+        answer=RedriveProgress,
+        answers=(202,),
+    ),
+    Route("GET", _REDRIVE, Right.READ, progress, "Get the progress of a redrive", answer=RedriveWithFailures),
+    Route("POST", f"{_REDRIVE}/pause", Right.OPERATE, _steering("paused"), "Pause a redrive", answer=RedriveProgress),
+    Route(
+        "POST",
+        f"{_REDRIVE}/resume",
+        Right.OPERATE,
+        _steering("resumed"),
+        "Resume a redrive after a pause or a halt",
+        answer=RedriveProgress,
+    ),
+    Route(
+        "POST",
+        f"{_REDRIVE}/cancel",
+        Right.OPERATE,
+        _steering("cancelled"),
+        "Cancel the rest of a redrive",
+        answer=RedriveProgress,
+    ),
 )

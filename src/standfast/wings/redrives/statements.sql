@@ -62,6 +62,14 @@ WITH fresh (redrive, place, state, outcome, episode, at, source) AS (:rows(text,
 UPDATE redriven SET state = fresh.state, outcome = fresh.outcome, episode = coalesce(fresh.episode, redriven.episode), at = fresh.at
 FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state = fresh.source
 
+-- name: failed_again
+-- The letters of a redrive that stopped again, the last first, as far as they still are here.
+SELECT b.id, j.queue, e.failure FROM redriven AS r JOIN job AS j ON j.n = r.n JOIN body AS b ON b.n = r.n LEFT JOIN ending AS e ON e.n = r.n
+WHERE r.redrive = :redrive AND j.state IN ('dead', 'held')
+  AND (r.state = 'ended' AND r.outcome = 'failed'
+    OR r.state = 'released' AND coalesce(e.triage::json->>'replay_status', '') <> 'scheduled')
+ORDER BY r.at DESC, r.place DESC LIMIT :limit
+
 -- name: redrive_tally
 SELECT state, outcome, episode, count(*) FROM redriven WHERE redrive = :redrive GROUP BY state, outcome, episode
 

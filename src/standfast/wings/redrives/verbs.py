@@ -19,9 +19,11 @@ from standfast.wings.approvals.people import optional_reason, person
 from standfast.wings.approvals.verbs import Plans
 from standfast.wings.approvals.words import Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
+from standfast.wings.consent.rules import awaits_consent
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import PermitMany, facts_at, for_agent
-from standfast.wings.records import reads
+from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.records import listing, reads
 from standfast.wings.records.letter_filter import letter_filter
 from standfast.wings.records.reads import JobRecord
 from standfast.wings.records.view import job_view, moments
@@ -57,10 +59,8 @@ from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, ruled
 
 PAGE = 500
 """How many letters are read at a time."""
-DRIVEN_FOR = 10.0
-"""Seconds a worker drives a redrive before another one may, unless it says that it still does."""
-SAY_SO_EVERY = DRIVEN_FOR / 4
-"""Seconds after which a driver that is still looking says that it still drives."""
+DRIVEN_FOR, SAY_SO_EVERY = 10.0, 2.5
+"""Seconds a worker drives a redrive before another one may, and after which it says that it still does."""
 NEXT: dict[str, tuple[tuple[Phase, ...], Phase]] = {
     "paused": (("running",), "paused"),
     "resumed": (("paused", "halted"), "running"),
@@ -83,6 +83,10 @@ class Redrive:
     async def progress(self) -> dict[str, Any]:
         """Tell where it stands and what became of its letters."""
         return await self._redrives.progress(self.id)
+
+    async def failures(self) -> Sequence[dict[str, Any]]:
+        """Give the last of its letters that stopped again, each with its error."""
+        return await self._redrives.failures(self.id)
 
     async def pause(self) -> None:
         """Replay no more until it is resumed; what was replayed goes on."""
@@ -121,11 +125,13 @@ class Redrives:
         """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
         await self._ready()
         found = [each async for each in self._planned_letters(filter or {}, agent=agent)]
-        seen = [each for each in found if plans.is_wanted(each.letter, filter or {})]
+        unanswered = await self._unanswered(found)
+        able = [each for each in found if each.record.row.n not in unanswered]
+        seen = [each for each in able if plans.is_wanted(each.letter, filter or {})]
         snapshot = seen[0].ruling.snapshot if seen else ""
         foreseen = count_fates(each.fate for each in seen)
         foreseen |= {"unchecked": sum(each.unchecked for each in seen), "moved_on": sum(each.moved_on for each in seen)}
-        foreseen |= {"quarantined": len(found) - len(seen)}
+        foreseen |= {"quarantined": len(able) - len(seen), "need_consent": len(unanswered)}
         foreseen |= {"for_agent": True} if agent else {}
         token = IDS.mint(self._wall())
         letters = [plans.plan_row(place, each) for place, each in enumerate(seen)]
@@ -202,6 +208,10 @@ class Redrives:
             "ended_at": moment(row.ended_at),
         }
 
+    async def failures(self, id: str) -> Sequence[dict[str, Any]]:
+        """Give the last letters of a redrive that stopped again, each with its error."""
+        return await self._store.read(redrive_reads.failed_again(id))
+
     async def queue_of(self, token: str) -> str | None:
         """Give the queue that a plan or redrive was made for; None if it is of all of them."""
         row, *_ = await self._row(token, "plan")
@@ -218,7 +228,7 @@ class Redrives:
             if row.state not in sources:
                 raise ConfigurationError(f"redrive {id} is {row.state} and cannot be {what}; nothing was changed")
             if agent and target == "running" and not _is_for_agent(row):
-                raise PolicyDenied(f"redrive {id} was planned for a person, who lets it go on; nothing was changed")
+                raise PolicyDenied(f"redrive {id} was planned for a person; nothing was changed: ask one to resume it")
             decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
             note = f"{what} by {by}" if target != "running" else None
             if await self._store.write(
@@ -311,16 +321,23 @@ class Redrives:
         """Read the letters that a filter names, in pages, oldest last, with what the policy says about each."""
         cursor: int | None = None
         while True:
-            wanted = letter_filter(filter, self._store.now(), PAGE, cursor)
-            records = await self._store.read(reads.letters(wanted))
+            wanted = letter_filter(filter, self._store.now(), PAGE, cursor, skew=self._store.skew())
+            records, end = await self._store.read(listing.letters(wanted, reads.WHOLE))
             _, moved = await self._store.read(
                 redrive_reads.letters([record.row.n for record in records if record.row.thread_gate])
             )
             for each in await self._ask(records, agent=agent):
                 yield self._look(each, moved_on=each.record.row.n in moved)
-            if len(records) < PAGE:
+            cursor = records[-1].row.n if len(records) == PAGE else end
+            if cursor is None:
                 return
-            cursor = records[-1].row.n
+
+    async def _unanswered(self, found: Sequence[PlannedLetter]) -> set[int]:
+        """Tell which letters wait for a person's consent: put back to work, they would only ask again."""
+        waiting = [each for each in found if awaits_consent(each.letter)]
+        handlers = await self._store.read(queue_scripts.handlers_by_queue()) if waiting else {}
+        asking = {(queue, each["name"]) for queue, those in handlers.items() for each in those if each["consent"]}
+        return {each.record.row.n for each in waiting if (each.letter.queue, each.letter.handler) in asking}
 
     def _look(self, letter: RuledLetter, *, moved_on: bool) -> PlannedLetter:
         landed = self._decider.known_landed(letter.record)
@@ -378,6 +395,5 @@ class Redrives:
 _ONGOING = {"waiting": "waiting", "released": "running"}
 
 
-def _is_for_agent(row: RedriveRow) -> bool:
-    """Tell whether a plan was made for an agent: then a person approves what might be done twice."""
+def _is_for_agent(row: RedriveRow) -> bool:  # then a person approves what might be done twice
     return bool(msgspec.json.decode(row.foreseen).get("for_agent"))

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from standfast.lifecycle import Carried
+
 Phase = Literal["planned", "approval_pending", "running", "paused", "halted", "finished", "cancelled"]
 """How far a redrive has come."""
 GOING_ON: tuple[Phase, ...] = ("approval_pending", "running", "paused", "halted")
@@ -41,7 +43,7 @@ class Outcome(StrEnum):
     """It was changed by another decision meanwhile."""
 
 
-class RedriveMember(msgspec.Struct, frozen=True):
+class RedriveMember(Carried, frozen=True):
     """One letter's place in a redrive."""
 
     redrive: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
-from typing import TypeVar
 
+from standfast.concurrency.flows import run_sync
 from standfast.concurrency.threads import try_start
 from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
 from standfast.store.scripts import Write
@@ -18,16 +18,13 @@ from standfast.store.store import Store
 from standfast.wings.letters.dead_jobs import in_conflict, refused, unknown
 from standfast.wings.letters.insert_dead import insert_dead_accepted
 from standfast.wings.queues.declarations import Declarations
-from standfast.wings.relay.scripts import Forward, Unforwardable, forward
+from standfast.wings.relay import scripts
+from standfast.wings.relay.relay import Relay, hand_over
+from standfast.wings.relay.scripts import Forward, Unforwardable
 
 log = logging.getLogger("standfast.queue")
 
-T = TypeVar("T")
-
 AT_ONCE = 500
-MOST_TOGETHER = 5000
-MOST_BYTES = 8 << 20
-"""What one transaction brings, also of jobs that were handed in together: it must end well within its deadline."""
 LOOK_EVERY = 5.0
 """Seconds between two looks for what another process, gone since, left in the spool."""
 TRY_EVERY = 0.25
@@ -54,6 +51,7 @@ class Forwarder:
         self._until = 0.0
         self.refusal: StandfastError | None = None
         """Why nothing is forwarded now."""
+        self._relay: Relay[Entry] = Relay(store, self)
         self._thread = threading.Thread(target=self._run, name="standfast-forwarder", daemon=True)
         if not try_start(self._thread):  # the interpreter is ending: whoever asks does what it would have begun with
             self._step()
@@ -141,81 +139,64 @@ class Forwarder:
             self._news.notify_all()
 
     def _empty_spool(self) -> None:
-        while entries := self._spool.oldest(AT_ONCE):
-            for few in cut(entries):
-                self.bring(few)
-                self.refusal = None  # it goes on: who comes now waits for it, else there might always be more
-            if self._out_of_time:
-                return
-        if time.monotonic() > self._again_at:
+        run_sync(self._relay.run())
+        if not self._out_of_time and time.monotonic() > self._again_at:
             self._again_at = time.monotonic() + AGAIN_EVERY
             for entry in self._spool.refused(AT_ONCE):
                 self.bring([entry])
 
     def bring(self, entries: Sequence[Entry]) -> None:
-        """Have the server store these, then forget them. One that it can never take is noted, and holds up no other."""
-        try:
-            hand_over(self._store, [self._forward(entry) for entry in entries])
-        except Unforwardable as error:
-            self._bring_apart(entries, error)
-        else:
-            self._spool.delete(entries)
+        """Bring these, in this thread."""
+        run_sync(self._relay.bring(entries))
 
-    def _forward(self, entry: Entry) -> Forward:
+    # --- the spool as a source
+
+    @property
+    def script(self) -> Write[Forward, bool]:
+        """The script that stores what was accepted on this host: nothing of it is refused for want of room."""
+        return scripts.forward
+
+    async def next_entries(self) -> Sequence[Entry]:
+        """Give what waits longest; nothing more once closing has waited long enough."""
+        return [] if self._out_of_time else self._spool.oldest(AT_ONCE)
+
+    def forward(self, entry: Entry) -> Forward:
         """Tell when it was accepted; a clock that was set back must not turn the order round."""
         self._latest = max(self._latest, self._store.queue_time(entry.accepted))
         ttl = self._store.approval_ttl
         unsure = partial(unknown, ttl=ttl) if entry.unsure else None
         return Forward(entry.job, self._latest, partial(in_conflict, ttl=ttl), unsure)
 
-    def _bring_apart(self, entries: Sequence[Entry], error: Unforwardable) -> None:
+    def apart(self, entries: Sequence[Entry]) -> list[list[Entry]] | None:
+        """Split by what was handed in together."""
         batches = [list(batch) for _, batch in groupby(entries, key=lambda entry: entry.batch)]
-        if len(batches) > 1:
-            for batch in batches:
-                self.bring(batch)
-            return
-        if len(entries) == 1 and entries[0].tries and self._bury(entries[0], error):
+        return batches if len(batches) > 1 else None
+
+    async def settle(self, entries: Sequence[Entry], _here: Sequence[bool]) -> None:
+        """Forget what was brought; callers that come now wait for the rest, else there might always be more."""
+        self._spool.delete(entries)
+        self.refusal = None
+
+    async def refuse(self, entries: Sequence[Entry], error: Unforwardable) -> None:
+        """Note what the store cannot take, and try again later: another version may. Then it becomes a letter."""
+        self.refusal = None
+        if len(entries) == 1 and entries[0].tries and await self._bury(entries[0], error):
             self._spool.delete(entries)
             return
         log.error("the store refuses a spooled job: %s", error)
         self._spool.note(entries, str(error))
         self._again_at = time.monotonic() + AGAIN_EVERY
 
-    def _bury(self, entry: Entry, error: Unforwardable) -> bool:
+    async def _bury(self, entry: Entry, error: Unforwardable) -> bool:
         """Have a job that was refused again be a letter, where people look: no one looks into a spool."""
+        burial = refused(entry.job, str(error), self._store.approval_ttl)
         try:
-            burial = refused(entry.job, str(error), self._store.approval_ttl)
-            buried = _written(self._store, insert_dead_accepted, [burial])
+            [buried] = await hand_over(self._store, insert_dead_accepted, [burial])
         except Unforwardable as also:
             log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
             return False
         if buried:
-            log.error("the store refuses a spooled job, which became the letter %s: %s", entry.job.id, error)
+            about = {"job_id": entry.job.id, "queue": entry.job.queue, "handler": entry.job.handler}
+            what = "the store refuses a spooled job, which became the letter %s: %s"
+            log.error(what, entry.job.id, error, extra=about)
         return buried
-
-
-def hand_over(store: Store, forwards: Sequence[Forward]) -> None:
-    """Store jobs that a spool took, each once, however often it is brought."""
-    _written(store, forward, forwards)
-
-
-def _written(store: Store, script: Write[T, bool], items: Sequence[T]) -> bool:
-    """Write these; tell whether all of them went."""
-    try:
-        return all(store.write_all(script, items).result())
-    except store.faults as error:
-        raise Unforwardable(f"{type(error).__name__}: {error}") from error
-
-
-def cut(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Cut into parts that one transaction can bring."""
-    part: list[Entry] = []
-    size = 0
-    for entry in entries:
-        if part and (len(part) >= MOST_TOGETHER or size >= MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(entry)
-        size += len(entry.job.payload)
-    if part:
-        yield part

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
@@ -27,10 +26,13 @@ from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
 from standfast.spine.claim_requests import Conflict
 from standfast.spine.payload import canonical, fingerprint
+from standfast.store.scripts import Write
 from standfast.store.store import Store
-from standfast.wings.letters import insert_dead
-from standfast.wings.letters.dead_jobs import dead_job, in_conflict
-from standfast.wings.relay.scripts import Forward, bring
+from standfast.wings.letters.dead_jobs import dead_job, in_conflict, refused
+from standfast.wings.letters.insert_dead import DeadJob, insert_dead
+from standfast.wings.relay.callers_database import CallersDatabase, Sqlite3, is_sqlite3
+from standfast.wings.relay.relay import Relay, hand_over
+from standfast.wings.relay.scripts import Forward, Unforwardable, bring
 
 if TYPE_CHECKING:  # a caller without such a database need not load a second SQLite
     import sqlite3
@@ -55,21 +57,21 @@ CREATE_INDEX = "CREATE INDEX IF NOT EXISTS standfast_outbox_key ON standfast_out
 OWNER = "SELECT id, fingerprint FROM standfast_outbox WHERE queue = ? AND key = ? ORDER BY seq LIMIT 1"
 INSERT = "INSERT INTO standfast_outbox (id, job, queue, key, fingerprint) VALUES (?, ?, ?, ?, ?)"
 IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'standfast_outbox'"
+DATABASES = "PRAGMA database_list"
 READ = "SELECT seq, id, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 
 _decode = msgspec.json.Decoder(NewJob).decode
 
 
-def defer(store: Store, connection: object, jobs: Sequence[NewJob], wall: float) -> list[Receipt | Conflict]:
+def defer(store: Store, caller: CallersDatabase, jobs: Sequence[NewJob], wall: float) -> list[Receipt | Conflict]:
     """Write jobs into the caller's database, through the caller's connection. The commit is the caller's too.
 
     A key that already waits there answers as it would in the store. If it is another payload's, nothing is written.
     """
-    caller = _sqlite_connection(connection)
     _check_not_ours(store, caller)
     jobs = [_recognizable(_from_now(job, wall)) for job in jobs]
-    caller.execute(CREATE)
-    caller.execute(CREATE_INDEX)
+    caller.ask(CREATE)
+    caller.ask(CREATE_INDEX)
     known = [_answer(caller, job) for job in jobs] if len(jobs) > 1 else []
     if any(isinstance(answer, Conflict) for answer in known):
         return [answer or Receipt(job.id, "deferred", None) for job, answer in zip(jobs, known, strict=True)]
@@ -81,37 +83,31 @@ def _from_now(job: NewJob, wall: float) -> NewJob:
     return msgspec.structs.replace(job, delay=0.0, at=wall + job.delay) if job.delay and job.at is None else job
 
 
-def _answer(caller: sqlite3.Connection, job: NewJob) -> Receipt | Conflict | None:
+def _answer(caller: CallersDatabase, job: NewJob) -> Receipt | Conflict | None:
     """Give what a key that already waits answers; None if it does not."""
-    for owner, its_print in _rows(caller, OWNER, (job.queue, job.idempotency_key)):
+    for owner, its_print in caller.ask(OWNER, (job.queue, job.idempotency_key)):
         return Receipt(owner, "duplicate", None) if its_print == job.fingerprint else Conflict(owner)
     return None
 
 
-def _write(caller: sqlite3.Connection, job: NewJob) -> Receipt | Conflict:
+def _write(caller: CallersDatabase, job: NewJob) -> Receipt | Conflict:
     known = _answer(caller, job)  # again: jobs that are written together may share a key
     if known is not None:
         return known
     row = (job.id, msgspec.json.encode(job).decode(), job.queue, job.idempotency_key, job.fingerprint)
-    caller.execute(INSERT, row)
+    caller.ask(INSERT, row)
     return Receipt(job.id, "deferred", None)
 
 
-def is_connection(given: object) -> bool:
-    """Tell whether this is a connection of sqlite3, without loading it."""
-    return any(kind.__module__ == "sqlite3" for kind in type(given).__mro__)
+def file_of(theirs: CallersDatabase) -> str | None:
+    """Give the file of a caller's database; None for one in memory."""
+    files = (os.fsdecode(file) for _, name, file in theirs.ask(DATABASES) if name == "main")
+    return next(files, None) or None
 
 
-def _sqlite_connection(given: object) -> sqlite3.Connection:
-    library = sys.modules.get("sqlite3")  # a caller with a connection has loaded it
-    if library is None or not isinstance(given, library.Connection):
-        raise ConfigurationError(f"tx must be a connection of sqlite3, not {type(given).__name__}")
-    return given  # type: ignore[no-any-return]
-
-
-def _check_not_ours(store: Store, caller: sqlite3.Connection) -> None:
+def _check_not_ours(store: Store, caller: CallersDatabase) -> None:
     """Refuse a connection to the store itself: two SQLite libraries on one file drop each other's locks."""
-    for _, _, file in _rows(caller, "PRAGMA database_list"):
+    for _, _, file in caller.ask(DATABASES):
         if store.location.is_file(os.fsdecode(file)):
             raise ConfigurationError(
                 f"{os.fsdecode(file)} is the store itself, which takes jobs without tx=; nothing was written: "
@@ -144,16 +140,19 @@ class Outbox:
     that queue waits behind it.
     """
 
-    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], connect: Connect, every: float) -> None:
-        if not callable(connect) or is_connection(connect):
-            raise ConfigurationError(
-                f"connect must be a function that opens your database, such as lambda: sqlite3.connect('app.db'), "
-                f"not {connect!r}: the relay reads it in a thread of its own"
-            )
+    def __init__(
+        self, store: Store, ready: Callable[[], Awaitable[None]], table: Table, every: float = RELAY_EVERY
+    ) -> None:
         self._store = store
         self._ready = ready
-        self._table = Table(store, connect)
-        self._loop = Loop("outbox", every, self._look)
+        self._table = table
+        self._refused: set[int] = set()
+        self._every = every
+        self._loop = self.loop()
+
+    def loop(self) -> Loop:
+        """Give what looks every so many seconds, once it is started."""
+        return Loop("outbox", self._every, self._look)
 
     async def __aenter__(self) -> Self:
         """Start relaying."""
@@ -180,39 +179,93 @@ class Outbox:
     async def relay(self) -> int:
         """Hand over everything that is committed; give how many jobs left the outbox."""
         await self._ready()
-        relayed, seen, full = 0, 0, set[str]()
-        while rows := await self._table.read(seen):
-            done = await self._hand_over([row for row in rows if row.job.queue not in full])
-            left = {row.seq for row in rows} - set(done)
-            full |= {row.job.queue for row in rows if row.seq in left}
-            await self._table.delete(done)
-            relayed, seen = relayed + len(done), rows[-1].seq
-        return relayed
+        rows = OutboxRows(self._store, self._table, self._refused)
+        await Relay(self._store, rows).run()
+        return rows.left
 
-    async def _hand_over(self, rows: Sequence[Row]) -> list[int]:
-        """Store jobs; give the rows that are done with."""
-        ttl = self._store.approval_ttl
-        jobs = [row for row in rows if row.wrong is None]
-        brought = [Forward(row.job, inf, partial(in_conflict, ttl=ttl), limited=True) for row in jobs]
-        answers = await self._store.write_all(bring, brought) if brought else []
-        done = [row.seq for row, here in zip(jobs, answers, strict=True) if here]
+
+class OutboxRows:
+    """The outbox as a source, read once from its beginning to its end."""
+
+    def __init__(self, store: Store, table: Table, refused_before: set[int]) -> None:
+        self._store = store
+        self._table = table
+        self._refused = refused_before
+        """The rows that the store refused, in this or an earlier reading."""
+        self._seen = 0
+        self._full: set[str] = set()
+        self.left = 0
+        """How many rows left the outbox."""
+
+    @property
+    def script(self) -> Write[Forward, bool]:
+        """The script that stores what was accepted just now: where the disk is low it stays where it is."""
+        return bring
+
+    async def next_entries(self) -> Sequence[Row]:
+        """Give the next rows whose queues have room; a row that is no job becomes a letter at once."""
+        while rows := await self._table.read(self._seen):
+            self._seen = rows[-1].seq
+            for row in rows:
+                if row.wrong is not None:
+                    await self._bury(row, dead_job(row.job, "parse_error", row.wrong, self._store.approval_ttl))
+            jobs = [row for row in rows if row.wrong is None and row.job.queue not in self._full]
+            if jobs:
+                return jobs
+        return []
+
+    def forward(self, row: Row) -> Forward:
+        """Store it as of now; it waits in the outbox while its queue is full."""
+        return Forward(row.job, inf, partial(in_conflict, ttl=self._store.approval_ttl), limited=True)
+
+    def apart(self, rows: Sequence[Row]) -> Iterator[list[Row]] | None:
+        """Split into single rows; behind one whose queue is full, those of its queue wait too."""
+        return ([row] for row in rows if row.job.queue not in self._full) if len(rows) > 1 else None
+
+    async def settle(self, rows: Sequence[Row], here: Sequence[bool]) -> None:
+        """Delete what is in the store; the others wait for room in their queues."""
+        done = [row.seq for row, arrived in zip(rows, here, strict=True) if arrived]
+        self._full |= {row.job.queue for row, arrived in zip(rows, here, strict=True) if not arrived}
+        await self._table.delete(done)
+        self.left += len(done)
+
+    async def refuse(self, rows: Sequence[Row], error: Unforwardable) -> None:
+        """Leave a job alone that the store cannot take; if it is refused again, it becomes a letter."""
         for row in rows:
-            if row.wrong is None:
+            if row.seq not in self._refused:
+                self._refused.add(row.seq)
+                log.error("the store refuses row %d of the outbox, which is tried once more: %s", row.seq, error)
                 continue
-            if await self._store.write(insert_dead.insert_dead, dead_job(row.job, "parse_error", row.wrong, ttl)):
-                log.error("row %d of the outbox is no job and became the letter %s", row.seq, row.job.id)
-                done.append(row.seq)
-        return done
+            try:
+                await self._bury(row, refused(row.job, str(error), self._store.approval_ttl))
+            except Unforwardable as also:
+                log.debug("row %d of the outbox cannot even become a letter: %s", row.seq, also)
+
+    async def _bury(self, row: Row, burial: DeadJob) -> None:
+        [buried] = await hand_over(self._store, insert_dead, [burial])
+        if buried:
+            about = {"job_id": row.job.id, "queue": row.job.queue, "handler": row.job.handler}
+            what = "row %d of the outbox is no job for the store and became the letter %s"
+            log.error(what, row.seq, row.job.id, extra=about)
+            await self.settle([row], [True])
 
 
 class Table:
     """The outbox in the user's database, read and emptied in one thread, through a connection of theirs."""
 
     def __init__(self, store: Store, connect: Connect) -> None:
+        if not callable(connect) or is_sqlite3(connect):
+            raise ConfigurationError(
+                f"connect must be a function that opens your database, such as lambda: sqlite3.connect('app.db'), "
+                f"not {connect!r}: the relay reads it in a separate thread"
+            )
         self._store = store
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
+        self._inherited: list[sqlite3.Connection | None] = []
+        """Connections of a parent process: SQLite allows a child not even to close them."""
         self._thread = Threads(1, "standfast-outbox")
+        self._process = os.getpid()
 
     async def read(self, after: int) -> list[Row]:
         """Read the oldest jobs behind a number."""
@@ -225,10 +278,19 @@ class Table:
 
     async def close(self) -> None:
         """Let go of the connection; the next use makes another."""
+        self._begin_in_child()
         await asyncio.wrap_future(self._thread.submit(self._let_go))
 
     async def _run(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
+        self._begin_in_child()
         return await asyncio.wrap_future(self._thread.submit(self._use, work, given))
+
+    def _begin_in_child(self) -> None:
+        """Begin anew after a fork: a child has its parent's connection, and not its thread."""
+        if self._process != os.getpid():
+            self._inherited.append(self._connection)
+            self._connection, self._process = None, os.getpid()
+            self._thread = Threads(1, "standfast-outbox")
 
     def _use(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
         """Do the work; after an error the connection is not trusted any more."""
@@ -236,7 +298,7 @@ class Table:
             broken.callback(self._let_go)
             if self._connection is None:
                 self._connection = self._connect()
-                _check_not_ours(self._store, self._connection)
+                _check_not_ours(self._store, Sqlite3(self._connection))
             done = work(self._connection, given)
             broken.pop_all()
         return done
@@ -256,15 +318,9 @@ def _row(seq: int, job_id: object, text: Any) -> Row:
         return Row(seq, NewJob(id=str(job_id), queue=UNREADABLE, handler=UNREADABLE, payload=kept), str(error))
 
 
-def _rows(connection: sqlite3.Connection, sql: str, given: Sequence[Any] = ()) -> list[Any]:
-    cursor = connection.cursor()
-    cursor.row_factory = None  # their connection may make anything of a row
-    return cursor.execute(sql, given).fetchall()
-
-
 def _read(connection: sqlite3.Connection, after: int) -> list[Any]:
-    exists = _rows(connection, IS_THERE)
-    rows = _rows(connection, READ, (after, ROWS_AT_ONCE)) if exists else []
+    theirs = Sqlite3(connection)
+    rows = theirs.ask(READ, (after, ROWS_AT_ONCE)) if theirs.ask(IS_THERE) else []
     connection.rollback()  # some connections begin a transaction by themselves, and it would stand in the way
     return rows
 

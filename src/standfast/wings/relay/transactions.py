@@ -7,14 +7,16 @@ is never the store's, so there it is written to an outbox, and a relay brings it
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from standfast.clock import Clock
 from standfast.job import NewJob, Receipt
 from standfast.spine import bulk
 from standfast.spine.accept import receipt
-from standfast.spine.claim_requests import Accepted
+from standfast.spine.claim_requests import Accepted, Conflict
 from standfast.store.store import Store
 from standfast.wings.relay import outbox
+from standfast.wings.relay.callers_database import CallersDatabase, in_callers_database, unwrapped
 
 
 class Transactions:
@@ -27,14 +29,16 @@ class Transactions:
 
     async def enqueue(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Write all of these jobs, or none; their receipts say what is so once the caller commits."""
-        if outbox.is_connection(tx):
-            return self._defer(tx, jobs)
+        tx = unwrapped(tx)
+        deferred = in_callers_database(tx, partial(self._defer, jobs))
+        if deferred is not None:
+            return _receipts(await deferred, jobs)
         await self._ready()
         return _receipts(await self._store.caller_transaction(tx).write(bulk.enqueue_bulk, jobs), jobs)
 
-    def _defer(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+    def _defer(self, jobs: Sequence[NewJob], theirs: CallersDatabase) -> list[Receipt | Conflict]:
         self._store.check_not_closed()
-        return _receipts(outbox.defer(self._store, tx, jobs, self._clock.wall()), jobs)
+        return outbox.defer(self._store, theirs, jobs, self._clock.wall())
 
 
 def _receipts(answers: Sequence[Accepted], jobs: Sequence[NewJob]) -> list[Receipt]:

@@ -9,6 +9,7 @@ import msgspec
 from standfast.lifecycle import State
 from standfast.store.spool import Entry, Spool, Stamp
 from standfast.views import JobView
+from standfast.wings.records.figures import number, span
 from standfast.wings.records.reads import JobRecord, JobRow
 from standfast.wings.records.view import job_view
 
@@ -40,8 +41,8 @@ class SpoolStatus(NamedTuple):
         if not self.oldest:
             return None
         first = self.oldest[0]
-        jobs = "1 job waits" if self.depth == 1 else f"{self.depth} jobs wait"
-        waited = f"the oldest for {first.waited_seconds:.0f} s"
+        jobs = "1 job waits" if self.depth == 1 else f"{number(self.depth)} jobs wait"
+        waited = f"the oldest for {span(first.waited_seconds)}"
         return f"spool: {jobs} on this host, in {self.path}, {waited}: {first.reason}"
 
     def summary(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
 from standfast.failure import Landed, Verdict
 from standfast.job import Details, label_of
-from standfast.lifecycle import JobRef, Move, State, Transition
+from standfast.lifecycle import AskedBy, JobRef, Move, State, Transition
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.views import JobView
@@ -18,6 +18,7 @@ from standfast.wings.effects.declared import effect_names
 from standfast.wings.effects.findings import findings_of
 from standfast.wings.effects.outcomes import RECOVERED
 from standfast.wings.effects.rules import result_of, resumes, sightings, summary, undetermined_checks
+from standfast.wings.effects.scripts import LookResults, keep_looks_at_letters
 from standfast.wings.effects.verbs import Verifier, VerifyResult, job_of
 from standfast.wings.http.sender import Sender
 from standfast.wings.policy.rules import DecidedUnder
@@ -93,12 +94,16 @@ class Returning:
         word = "if you know that it is done, give result= (--result), which is your word"
         if self._registry.find(row.queue, row.handler) is None:
             raise ConfigurationError(
-                f"handler {row.handler!r} of queue {row.queue!r} is not registered in this process, so that nothing "
-                f"can be looked at; resolve it where it is (standfast dead resolve app:sf {row.id}), or {word}"
+                f"handler {row.handler!r} of queue {row.queue!r} is not registered in this process, so its effects "
+                f"cannot be checked; resolve it where it is registered (standfast dead resolve app:sf {row.id}), or "
+                f"{word}"
             )
         found = await self.looked(record)
         if found is None:
-            raise NotVerified(f"handler {row.handler!r} declares no effects to look at; {word}")
+            raise NotVerified(f"handler {row.handler!r} declares no effects to check; {word}")
+        if found.verdict != Verdict.VERIFIED:
+            seen = LookResults(row.n, row.token, row.id, row.attempts, sightings(found.looks))
+            await self._store.write(keep_looks_at_letters, seen)
         match found.verdict:
             case Verdict.VERIFIED:
                 return found
@@ -106,7 +111,7 @@ class Returning:
                 raise NotVerified(f"{undetermined_checks(found.looks)}; job {row.id} stays {row.state}; {word}")
             case _:
                 raise NotVerified(
-                    f"not everything is there ({summary(found.looks)}); job {row.id} stays {row.state}; replay it, and "
+                    f"not all effects exist ({summary(found.looks)}); job {row.id} stays {row.state}; replay it, and "
                     "only what is missing runs"
                 )
 
@@ -148,7 +153,8 @@ def told(decided: Transition, by: str) -> dict[str, str]:
     looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in sighted)
     if decided.move == Move.RESOLVE:
         return {"outcome": "resolved", "why": f"it had landed: {looks or 'its receipts say so'}"}
-    why = decided.reason or f"asked by {by}"
+    asked = decided.rider(AskedBy)
+    why = (asked and asked.reason) or f"asked by {by}"
     if sighted and all(look.verdict == Verdict.VERIFIED for look in sighted):
         why = f"{why}; it had landed ({looks}), and is resumed behind that"
     return {"outcome": "replayed", "why": why}
@@ -181,7 +187,7 @@ def resolution(
 
 def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> Transition:
     if isinstance(decided, Refusal):
-        raise NotALetter(f"job {job_id} is no letter: {decided.why}")
+        raise NotALetter(f"job {job_id} is not a letter: {decided.why}")
     return decided.carrying(decision)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from standfast.failure import Landed
-from standfast.lifecycle import LETTERS, JobRef, Move, Transition, Triage
-from standfast.printable import printable
+from standfast.lifecycle import LETTERS, Carried, JobRef, Move, Transition, asked_by, duplicate_if
+from standfast.views import Triage
 from standfast.wings.effects.findings import LookResult, with_findings
+from standfast.wings.policy.triage import Judgement
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -32,8 +33,8 @@ def replay(
     """
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")
-    asked = {"by": by and printable(by), "reason": reason and printable(reason)}
-    back = job.moved(Move.REPLAY, attempt=attempt, possible_duplicate=landed == Landed.MAYBE, **asked)
+    twice = duplicate_if(landed == Landed.MAYBE)
+    back = job.moved(Move.REPLAY, *asked_by(by, reason), *twice, attempt=attempt)
     return with_findings(back, looks=looks)
 
 
@@ -51,14 +52,15 @@ def resolve(
     """End a letter whose effect is there: a check saw it, or a person says so."""
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be resolved; this one is {job.state}")
-    asked = {"by": printable(by), "reason": reason and printable(reason)}
-    over = None if triage is None else msgspec.structs.replace(triage, replay_status="resolved", replay_at=None)
-    ended = {"triage": over, "result": result, "warning": warning}
-    return with_findings(job.moved(Move.RESOLVE, attempt=attempt, **asked, **ended), looks=looks)
+    carries: list[Carried] = [*asked_by(by, reason)]
+    if triage is not None:
+        carries.append(Judgement(msgspec.structs.replace(triage, replay_status="resolved", replay_at=None)))
+    ended = job.moved(Move.RESOLVE, *carries, attempt=attempt, result=result, warning=warning)
+    return with_findings(ended, looks=looks)
 
 
 def discard(job: JobRef, *, by: str, reason: str, attempt: int = 0) -> Transition | Refusal:
     """End a letter that is no longer wanted: it never runs again."""
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be discarded; this one is {job.state}")
-    return job.moved(Move.DISCARD, attempt=attempt, by=printable(by), reason=printable(reason))
+    return job.moved(Move.DISCARD, *asked_by(by, reason), attempt=attempt)

@@ -14,6 +14,7 @@ from standfast.cli.parameters import duration, label, payload_from
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.job import RISKS
+from standfast.rules import Coalesce
 from standfast.wings.schedules.rules import Missed
 
 COLUMNS = ("name", "when", "queue", "state", "next runs", "last run", "runs", "missed")
@@ -46,13 +47,16 @@ def list_schedules(*, url: str | None, as_json: bool) -> None:
 @click.option("--at", help="Once, at this time: 2026-12-24T18:00, in --tz unless it names a zone.")
 @click.option("--tz", default="UTC", show_default=True, help="The time zone of --cron and --at.")
 @click.option("--missed", type=click.Choice(get_args(Missed)), default="latest", show_default=True)
-@click.option("--jitter", type=duration, default=0, help="Delay each run by up to so much.")
+@click.option("--jitter", type=duration, default=0, help="Delay each run by up to this much.")
 @click.option("--overlap", is_flag=True, help="Let runs start while earlier ones still run.")
-@click.option("--handler", help="Which handler of the queue; else the one named like it.")
+@click.option("--handler", help="Which handler of the queue; by default the one with the queue's name.")
 @click.option("--thread-key", help="Share this thread with other jobs.")
+@click.option(
+    "--coalesce", type=click.Choice(get_args(Coalesce)), help="What happens if a run already waits; latest by default."
+)
 @click.option("--priority", type=int, help="Higher runs first.")
 @click.option("--attempts", type=int, help="How often to try, the first included.")
-@click.option("--session", help="Whose session this belongs to.")
+@click.option("--session", help="The session it belongs to.")
 @click.option("--risk", type=click.Choice(RISKS), help="How much harm it could do.")
 @click.option("--label", "labels", type=label, multiple=True, help="A label, name=value; may be repeated.")
 @shared
@@ -77,7 +81,7 @@ def add(*, name: str, queue: str, payload: str | None, url: str | None, as_json:
 @click.argument("name")
 @shared
 def remove(*, name: str, url: str | None, as_json: bool) -> None:
-    """Forget a schedule; the jobs it has enqueued go on."""
+    """Remove a schedule; jobs that it has enqueued continue."""
     _change(url, name, "removed", lambda sf: sf.schedules.remove(name), as_json=as_json)
 
 
@@ -114,11 +118,17 @@ def _row(schedule: dict[str, Any], at: datetime) -> list[str | Cell]:
         schedule["when"],
         schedule["queue"],
         _state(schedule),
-        ", ".join(f"{run:%a %Y-%m-%d %H:%M:%S}" for run in schedule["next_runs"]),
+        _runs(schedule),
         "" if last is None else ago(last, at),
         str(schedule["runs"]),
         Cell(str(schedule["missed_runs"]), "yellow" if schedule["missed_runs"] else "dim"),
     ]
+
+
+def _runs(schedule: dict[str, Any]) -> str:
+    """Give the next runs and the zone of their times, which is each schedule's own."""
+    runs = ", ".join(f"{run:%a %Y-%m-%d %H:%M:%S}" for run in schedule["next_runs"])
+    return f"{runs} {schedule['tz']}" if runs else ""
 
 
 def _state(schedule: dict[str, Any]) -> Cell:

@@ -12,6 +12,7 @@ from standfast.server.route import Answer, Call, Route
 from standfast.server.targets import check_takes_work
 from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
+from standfast.wings.schedules.shapes import ScheduleList, ShownSchedule
 
 
 class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,8 +67,16 @@ async def _out_of_reach(call: Call) -> set[str]:
 
 
 ROUTES = (
-    Route("GET", "/schedules", Right.READ, schedules, "List schedules with their next runs"),
-    Route("POST", "/schedules", Right.OPERATE, add_schedule, "Add or change a schedule", body=NewSchedule),
+    Route("GET", "/schedules", Right.READ, schedules, "List schedules with their next runs", answer=ScheduleList),
+    Route(
+        "POST",
+        "/schedules",
+        Right.OPERATE,
+        add_schedule,
+        "Add or change a schedule",
+        body=NewSchedule,
+        answer=ShownSchedule,
+    ),
     Route("POST", "/schedules/{name}/pause", Right.OPERATE, _turn("pause"), "Pause a schedule", answers=(204,)),
     Route("POST", "/schedules/{name}/resume", Right.OPERATE, _turn("resume"), "Tick again", answers=(204,)),
     Route("DELETE", "/schedules/{name}", Right.OPERATE, _turn("remove"), "Remove a schedule", answers=(204,)),

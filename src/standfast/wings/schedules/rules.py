@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from standfast.errors import ConfigurationError
+from standfast.wings.records.figures import span
 
 Missed = Literal["latest", "skip", "all"]
 
@@ -195,6 +196,15 @@ class LateSchedule(NamedTuple):
     queue_paused: bool
 
 
+def issues_of_gone(rows: Iterable[tuple[str, str, float]]) -> Iterator[str]:
+    """Word which schedules are paused because no code declares them any more: name, module, for how many seconds."""
+    for name, module, age in rows:
+        yield (
+            f"schedule {name}: it is gone from the code of {module}, and paused since {span(age)}; "
+            "remove it, or resume it to keep it"
+        )
+
+
 def issues(found: Iterable[LateSchedule], *, workers: bool) -> Iterator[str]:
     """Word what is wrong with schedules."""
     why = (
@@ -202,6 +212,6 @@ def issues(found: Iterable[LateSchedule], *, workers: bool) -> Iterator[str]:
     )
     for each in found:
         if each.overdue > OVERDUE_AFTER:
-            yield f"schedule {each.name}: its run is {each.overdue:.0f} s overdue, {why}"
+            yield f"schedule {each.name}: its run is {span(each.overdue)} overdue, {why}"
         if each.queue_paused:
             yield f"schedule {each.name}: its queue {each.queue} is paused"

@@ -116,7 +116,7 @@ def put(round_: Round, puts: Sequence[ScheduleUpsert]) -> Script[list[Change]]:
     answers: list[Change] = []
     yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # one that is not there has no row
     for each in puts:
-        known = yield from _locked(each.name)
+        known = yield from locked(each.name)
         if known is not None and known.spec == each.spec:
             answers.append("unchanged")
             continue
@@ -131,28 +131,30 @@ def _write(round_: Round, each: ScheduleUpsert, known: Schedule | None) -> Scrip
     row = {"name": each.name, "queue": each.queue, "spec": each.spec, "timing": each.timing, "by": each.by}
     yield (
         "write_schedule",
-        {**row, "anchor": each.anchor if kept is None else kept.anchor, **_stored(round_, following)},
+        {**row, "anchor": each.anchor if kept is None else kept.anchor, **stored(round_, following)},
     )
     if known is None:
         round_.notices[NoticeKind.SCHEDULE_ADDED, each.queue].append(each.name)
     else:
         round_.notices[NoticeKind.SCHEDULE_CHANGED, each.queue].append(each.name)
-    _hint(round_, following)
+    hint(round_, following)
 
 
-def _stored(round_: Round, following: NextRun) -> dict[str, Any]:
+def stored(round_: Round, following: NextRun) -> dict[str, Any]:
+    """Give the columns of a next run."""
     ended = following == NextRun()
     return {"next_at": following.at, "next_wall": following.wall, "ended_at": round_.now if ended else None}
 
 
-def _hint(round_: Round, following: NextRun) -> None:
+def hint(round_: Round, following: NextRun) -> None:
     """Have workers look when a run comes earlier than they may know."""
     seconds = following.seconds(round_)
     if seconds is not None and seconds < SOON:
         round_.note_work(TIMETABLE, seconds)
 
 
-def _locked(name: str) -> Script[Schedule | None]:
+def locked(name: str) -> Script[Schedule | None]:
+    """Read a schedule that stays as it is until the round ends."""
     return next((Schedule(*row) for row in (yield "lock_schedule", {"name": name})), None)
 
 
@@ -161,16 +163,25 @@ def pause(round_: Round, pausings: Sequence[PauseRequest]) -> Script[list[bool |
     """Pause schedules or let them go on; answer None for an unknown one, False where its times have changed."""
     answers: list[bool | None] = []
     for name, timing, paused, following in pausings:
-        known = yield from _locked(name)
+        known = yield from locked(name)
         answers.append(None if known is None else known.timing == timing)
+        if known is not None and known.timing == timing:  # a person has decided; the code may be what it likes
+            yield (
+                ("mark_schedule_gone", {"name": name, "gone_at": None})
+                if paused
+                else (
+                    "forget_declared_schedule",
+                    {"name": name},
+                )
+            )
         if known is None or known.timing != timing or bool(known.paused) == paused:
             continue
         stays = known.ended_at is not None or paused
         then = NextRun(known.next_at, known.next_wall) if stays else following
-        yield "pause_schedule", {"name": name, "paused": int(paused), **_stored(round_, then)}
+        yield "pause_schedule", {"name": name, "paused": int(paused), **stored(round_, then)}
         round_.notices[NoticeKind.SCHEDULE_PAUSED if paused else NoticeKind.SCHEDULE_RESUMED, known.queue].append(name)
         if not paused:
-            _hint(round_, then)
+            hint(round_, then)
     return answers
 
 
@@ -179,9 +190,10 @@ def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
     """Forget schedules; their ticks stay known, and their jobs go on. False for an unknown one."""
     answers = []
     for name in names:
-        known = yield from _locked(name)
+        known = yield from locked(name)
         if known is not None:
             yield "delete_schedule", {"name": name}
+            yield "forget_declared_schedule", {"name": name}
             round_.notices[NoticeKind.SCHEDULE_REMOVED, known.queue].append(name)
         answers.append(known is not None)
     return answers
@@ -251,7 +263,7 @@ def _ticked(
     missed = ticking.missed if whole else 0
     counts = {"runs": len(ran), "coalesced": sum(it.outcome == "coalesced" for _, it in ran), "missed": missed}
     last = {"last_tick": ticking.wall_times[ran[-1][0]] if ran else None, "last_job": ran[-1][1].id if ran else None}
-    yield "move_schedule", {"name": seen.name, **_stored(round_, following), **last, **counts}
+    yield "move_schedule", {"name": seen.name, **stored(round_, following), **last, **counts}
     if missed:
         round_.notices[NoticeKind.SCHEDULE_MISSED, seen.queue].append(seen.name)
     if following == NextRun():

@@ -79,3 +79,29 @@ DELETE FROM tick WHERE (schedule, tick) IN (SELECT schedule, tick FROM tick WHER
 -- name: delete_ended_schedules
 -- locks: schedules
 DELETE FROM schedule WHERE ended_at < :before
+
+-- name: declared_schedules
+SELECT name, module, queues, declared_at, gone_at FROM declared_schedule ORDER BY name
+
+-- name: declare_schedule
+-- locks: schedules
+INSERT INTO declared_schedule (name, module, queues, declared_at) VALUES (:name, :module, :queues, :now)
+ON CONFLICT (name) DO UPDATE
+SET module = excluded.module, queues = excluded.queues, declared_at = excluded.declared_at, gone_at = NULL
+
+-- name: lock_declared_schedule
+-- locks: schedules
+-- There is one writer at a time.
+SELECT name, module, queues, declared_at, gone_at FROM declared_schedule WHERE name = :name FOR UPDATE
+
+-- name: renew_declared_schedules
+-- locks: schedules
+UPDATE declared_schedule SET declared_at = :now WHERE name IN :texts(names) AND declared_at < :now
+
+-- name: mark_schedule_gone
+-- locks: schedules
+UPDATE declared_schedule SET gone_at = :gone_at WHERE name = :name
+
+-- name: forget_declared_schedule
+-- locks: schedules
+DELETE FROM declared_schedule WHERE name = :name

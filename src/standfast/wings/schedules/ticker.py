@@ -66,7 +66,7 @@ class Timetable(Loop):
             left = await self._store.read(schedule_scripts.until_next(*self._store.times()))
         except StoreUnavailable as error:
             if not self._away:
-                log.warning("schedules cannot be looked at now, and will be again: %s", error)
+                log.warning("schedules cannot be read now, and will be tried again: %s", error)
             self._away = True
             return
         self._away = False

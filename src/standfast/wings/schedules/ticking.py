@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
-from difflib import get_close_matches
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.job import Details, NewJob
+from standfast.spine.accept import DETAILS
 from standfast.spine.ids import IDS, Ids
 from standfast.wings.schedules import wording as words
 from standfast.wings.schedules.rules import (
@@ -89,6 +88,8 @@ def zone_of(name: object) -> tzinfo:
     """Find a time zone by its name; UTC needs no data."""
     if name == "UTC":
         return UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones  # noqa: PLC0415 - slow, and few name one
+
     try:
         return ZoneInfo(str(name))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -99,6 +100,8 @@ def zone_of(name: object) -> tzinfo:
             ) from error
         if str(name) in known:
             raise ConfigurationError(f"the data of time zone {name!r} cannot be read here: {error}") from error
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a name that is wrong
+
         near = get_close_matches(str(name), known, n=1)
         suggestion = f" (did you mean {near[0]!r}?)" if near else ""
         raise ConfigurationError(
@@ -161,6 +164,7 @@ def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, start: flo
         labels={**labels, "missed": str(missed)} if missed else labels,
         requester=spec_details.requester or schedule.added_by,
         queue_reason="scheduled_job",
+        newest_counts=spec.thread_key is None,
     )
     return NewJob(
         id=job_id,
@@ -204,5 +208,5 @@ def options_of(spec: Spec) -> dict[str, Any]:
     """Give what was asked for the jobs, under the names that `enqueue` has."""
     details = _details(spec.details)
     given = {"priority": spec.priority, "attempts": spec.budget, "lease": spec.lease, "thread_key": spec.thread_key}
-    options = {name: getattr(details, name) for name in ("session", "requester", "risk", "labels")}
+    options = {name: getattr(details, name) for name in DETAILS}
     return {name: value for name, value in (given | options).items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import msgspec
 
@@ -13,8 +13,9 @@ from standfast.clock import Clock
 from standfast.errors import ConfigurationError, UnknownSchedule
 from standfast.job import Details, NewJob
 from standfast.rules import seconds
-from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, Acceptor, Duration, When, checked_name, user
+from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, Acceptor, checked_name, user
 from standfast.store.store import Store
+from standfast.typed.job_options import Duration, ScheduleOptions, When
 from standfast.wings.queues.checks import Admission
 from standfast.wings.records.view import shown_payload
 from standfast.wings.schedules import scripts as schedules
@@ -35,9 +36,11 @@ log = logging.getLogger("standfast.queue")
 
 SHORTEST_INTERVAL = 1.0
 RUNS_SHOWN = 3
+OWN_THREAD = "ticks"
+"""Stands for the thread that the runs of a schedule share, while what is asked of them is checked."""
 REFUSED = {
     "first_seen_at": "each tick is new",
-    "idempotency_key": "each tick is a job of its own, and a key would let only the first one in",
+    "idempotency_key": "each tick is a separate job, and a key would let only the first one in",
     "delay": "say when with cron, every or at",
     "expires": "a moment would end every later tick; give the queue a max_age",
     "otherwise": "workers enqueue ticks, not this call",
@@ -82,7 +85,7 @@ class Schedules:
         jitter: Duration = 0,
         overlap: bool = False,
         by: str | None = None,
-        **options: Any,
+        **options: Unpack[ScheduleOptions],
     ) -> dict[str, Any]:
         """Have something enqueued by the clock: give one of `cron`, `every` or `at`. Call it at every start.
 
@@ -93,17 +96,38 @@ class Schedules:
         seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, where that is not the operating
         system's user: the jobs are theirs, unless `requester` says whose. The rest is as in `enqueue`.
         """
-        name = checked_name("a schedule's name", name)
-        timing = self._timing(cron=cron, every=every, at=at, tz=tz)
-        policy = _policy(missed=missed, jitter=jitter, overlap=overlap, options=options)
+        when: dict[str, Any] = {"cron": cron, "every": every, "at": at, "tz": tz, "missed": missed, "jitter": jitter}
+        return self._display(await self.put(name, queue, payload, overlap=overlap, by=by, **when, **options))
+
+    async def put(self, name: str, queue: str, payload: Any = None, *, by: str | None = None, **asked: Any) -> Schedule:
+        """Store what `add` is asked for, and give it as the store has it."""
+        name, times, options = self.check_times(name, **asked)
         job = self._job(queue, payload, options)
-        spec = _spec(job, options, **timing, **policy)
+        spec = _spec(job, options, **times)
         await self._admission.admit([job])
         await self._ready()
         known = await self._store.read(schedules.one(name))
         if known is None or known.spec != spec.text:
             known = await self._put(name, spec, checked_name("by", by or user()))
-        return self._display(known)
+        return known
+
+    def check_times(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        at: When | str | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        jitter: Duration = 0,
+        overlap: bool = False,
+        **options: Any,
+    ) -> tuple[str, dict[str, Any], dict[str, Any]]:
+        """Check a schedule's name and times; give them as they are stored, and what is left: options of its jobs."""
+        timing = self._timing(cron=cron, every=every, at=at, tz=tz)
+        policy = _policy(missed=missed, jitter=jitter, overlap=overlap, options=options)
+        return _checked_name(name), {**timing, **policy}, options
 
     async def _put(self, name: str, spec: Spec, by: str) -> Schedule:
         now, wall = self._store.times()
@@ -123,7 +147,7 @@ class Schedules:
         return await self._known_schedule(name)
 
     async def remove(self, name: str) -> None:
-        """Forget a schedule; the jobs it has enqueued go on."""
+        """Remove a schedule; jobs that it has enqueued continue."""
         await self._ready()
         if not await self._store.write(schedules.remove, _checked_name(name)):
             raise UnknownSchedule.for_id(name)
@@ -200,7 +224,8 @@ class Schedules:
         taken = [label for label in OWN_LABELS if label in (options.get("labels") or {})]
         if taken:
             raise ConfigurationError(f"the label {taken[0]!r} is the schedule's own, on every job; use another name")
-        [job] = self._acceptor.jobs(queue, (payload,), **options)
+        thread_key = options.get("thread_key") or OWN_THREAD
+        [job] = self._acceptor.jobs(queue, (payload,), **{**options, "thread_key": thread_key})
         return job
 
 
@@ -209,6 +234,8 @@ def _policy(*, missed: str, jitter: Duration, overlap: bool, options: dict[str, 
         raise ConfigurationError.unknown("missed", missed, get_args(Missed))
     if overlap and options.get("thread_key") is not None:
         raise ConfigurationError("thread_key= lets one job of it run at a time, and overlap=True several; give one")
+    if overlap and options.get("coalesce") is not None:
+        raise ConfigurationError("coalesce= folds runs that wait, and overlap=True lets none wait; give one")
     return {"missed": missed, "jitter": _span("jitter", jitter, 0.0), "overlap": bool(overlap)}
 
 
@@ -218,7 +245,7 @@ def _spec(job: NewJob, options: dict[str, Any], **rest: Any) -> Spec:
     if options.get("requester") is None and options.get("session") is None:
         details = msgspec.structs.replace(details, requester=None)
     same = {name: getattr(job, name) for name in ("queue", "handler", "payload", "priority", "budget", "lease")}
-    return Spec(**same, thread_key=job.thread_key, details=msgspec.json.encode(details).decode(), **rest)
+    return Spec(**same, thread_key=options.get("thread_key"), details=msgspec.json.encode(details).decode(), **rest)
 
 
 def _checked_name(name: object) -> str:
@@ -249,5 +276,5 @@ def _moment(value: When | str | None, tz: str) -> float:
         return parsed.timestamp()
     moment = parsed.replace(tzinfo=zone_of(tz)).timestamp()
     if datetime.fromtimestamp(moment, zone_of(tz)).replace(tzinfo=None, fold=0) != parsed.replace(fold=0):
-        raise ConfigurationError(f"there is no {parsed.isoformat(sep=' ')} in {tz}: its clocks go forward past it")
+        raise ConfigurationError(f"{parsed.isoformat(sep=' ')} does not exist in {tz}: the clocks go forward past it")
     return moment

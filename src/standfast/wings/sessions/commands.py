@@ -22,7 +22,7 @@ COLUMNS = ("id", "kind", "when", "job", "what", "next")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
 @shared
 def inbox(*, session: str, every: bool, ack: str | None, limit: int, url: str | None, as_json: bool) -> None:
-    """List what a session was told of its jobs, the newest first. What went well is read by being listed."""
+    """List the messages of a session about its jobs, newest first. Listing a success marks it as read."""
 
     async def listed(sf: Standfast) -> list[dict[str, Any]]:
         if ack is not None:

@@ -1,4 +1,4 @@
-"""The route to a session's inbox."""
+"""Routes to a session's inbox."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from standfast.server.auth import own_session
 from standfast.server.route import Answer, Call, Route
 from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
+from standfast.wings.sessions.shapes import MessageList
 
 
 class WantedMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +24,12 @@ async def inbox(call: Call) -> Answer:
     return Answer({"items": values_for(found, call.grant)})
 
 
+async def ack(call: Call) -> Answer:
+    """Acknowledge a message of the token's own session."""
+    await call.sf.inbox.ack(call.path["message"], session=own_session(call.grant, call.path["id"]))
+    return Answer(None, 204)
+
+
 ROUTES = (
     Route(
         "GET",
@@ -31,6 +38,8 @@ ROUTES = (
         inbox,
         "Give a session's messages",
         query=WantedMessages,
+        answer=MessageList,
         also=Right.READ_OWN,
     ),
+    Route("POST", "/sessions/{id}/inbox/{message}/ack", Right.ENQUEUE, ack, "Acknowledge a message", answers=(204,)),
 )

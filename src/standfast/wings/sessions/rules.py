@@ -42,6 +42,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     target: str
     """Its queue/handler."""
+    step: str | None = None
+    """Which step of which workflow it is, in words."""
     attempts: int = 0
     failure: Failure | None = None
     warning: str | None = None
@@ -52,6 +54,16 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None = None
     maybe: bool = False
     """Whether an earlier run may have done it too; it need not have counted as an attempt."""
+
+    @property
+    def name(self) -> str:
+        """What a person knows it by."""
+        return self.target if self.step is None else f"{self.step} ({self.target})"
+
+    @property
+    def waits_for_consent(self) -> bool:
+        """Whether nothing was tried, because its session has not consented yet."""
+        return self.state == "held" and self.failure is not None and self.failure.reason_code == "consent_required"
 
 
 def word_message(end: End) -> MessageText:
@@ -65,21 +77,23 @@ def _done(end: End) -> MessageText:
     how = f"{end.by} settled it" if end.by else tries
     warned = f" ({end.warning})" if end.warning else ""
     hint = (RESULT_HERE if end.carries_result else RESULT_THERE) if end.has_result else NO_RESULT
-    return MessageText(f"{end.target} is done, {how}{warned}.", hint)
+    return MessageText(f"{end.name} is done, {how}{warned}.", hint)
 
 
 def _what(end: End) -> str:
     failure = "" if end.failure is None else end.failure.summary or end.failure.reason_code
     match end.state, end.answer:
         case "cancelled", _:
-            return f"{end.target} was cancelled{_by_whom(end)}."
+            return f"{end.name} was cancelled{_by_whom(end)}."
         case "dead", "denied" | "expired" | "void" as answer if end.by or answer != "denied":
-            return f"{end.target} stays dead: its approval is {answer}{_by_whom(end)}. It had failed: {failure}."
+            return f"{end.name} stays dead: its approval is {answer}{_by_whom(end)}. It had failed: {failure}."
+        case "held", _ if end.waits_for_consent:
+            return f"{end.name} waits for this session's consent: {failure}."
         case "held", _:
-            return f"{end.target} is held: {failure}."
+            return f"{end.name} is held: {failure}."
         case _:
             tries = "without being tried" if not end.attempts else f"after {end.attempts} attempts"
-            return f"{end.target} failed for good {tries if end.attempts != 1 else 'at its one attempt'}: {failure}."
+            return f"{end.name} failed for good {tries if end.attempts != 1 else 'at its one attempt'}: {failure}."
 
 
 def _by_whom(end: End) -> str:
@@ -92,7 +106,7 @@ def _next(end: End) -> str:
     match end.state:
         case "cancelled":
             return CANCELLED
-        case "held" if end.failure is not None and end.failure.reason_code == "consent_required":
+        case "held" if end.waits_for_consent:
             return CONSENT.format(target=end.target)
         case "held":
             return HELD

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.failure import Failure
 from standfast.job import Details
-from standfast.lifecycle import LETTERS, NoticeKind, State, Transition
+from standfast.lifecycle import LETTERS, AskedBy, NoticeKind, State, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import Answer
+from standfast.wings.calls.words import CALLED, CALLER
+from standfast.wings.policy.triage import Judgement
 from standfast.wings.sessions.words import DEFERRED, Origin, kind_of
+from standfast.wings.threads.words import SupersededBy
 
 ENDS = frozenset({State.COMPLETED, State.CANCELLED, State.DEAD, State.HELD})
 LONGEST_RESULT = 4000
@@ -60,6 +63,21 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     history: list[msgspec.Raw] = []
     maybe: bool = False
     """Whether an earlier run may have done it too."""
+    workflow: str | None = None
+    workflow_id: str | None = None
+    step: str | None = None
+    """Of which workflow it is a step, and which."""
+
+
+class Step(NamedTuple):
+    """A step of a workflow: the workflow's id and name, and its own name. Field order is the statement's."""
+
+    workflow_id: str | None = None
+    workflow: str | None = None
+    step: str | None = None
+
+
+NO_STEP = Step()
 
 
 class EndedJob(NamedTuple):
@@ -68,11 +86,13 @@ class EndedJob(NamedTuple):
     origin: Origin
     attempts: int
     failure: Failure | None = None
+    step: Step = NO_STEP
 
 
 def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what sessions are told of these ends. Jobs without a session cost nothing where a worker ended them."""
     known = {each.n: EndedJob(origin, each.attempt + each.spends) for each in moved if (origin := each.rider(Origin))}
+    known |= yield from _caller_not_there(moved, known)
     others = [each for each in moved if each.source is not State.RUNNING and _may_concern_somebody(each)]
     if others:
         known |= yield from _origins(others)
@@ -81,15 +101,44 @@ def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     ]
     if messages:
         lines = yield from _histories([each.n for each, _, _ in messages if each.target != State.COMPLETED])
-        rows = [_row(round_, each, whose, kind, lines.get(each.n, [])) for each, whose, kind in messages]
+        steps = yield from _steps([each.n for each, _, _ in messages])
+        rows = [
+            _row(round_, each, whose._replace(step=steps.get(each.n, NO_STEP)), kind, lines.get(each.n, []))
+            for each, whose, kind in messages
+        ]
         yield "write_messages", sorted(rows)
         for each, _, _ in messages:
             round_.notices[NoticeKind.INBOX, each.queue].append(each.id)
 
 
+def _caller_not_there(moved: Sequence[Transition], known: Mapping[int, EndedJob]) -> Script[dict[int, EndedJob]]:
+    """Give the ends that are worth a message only because the caller does not see them itself.
+
+    It went away meanwhile; or another process ran what it called, and it may be gone by now without a word; or its
+    session was told something else before, such as that the job waits for consent.
+    """
+    silent = {
+        each.n: each for each in moved if each.n in known and each.target in ENDS and not known[each.n].origin.deferred
+    }
+    given = {"numbers": text([*silent]), "again": text([n for n, each in silent.items() if each.token > 1])}
+    rows = (yield "ends_not_seen", given) if silent else []
+    return {n: _promised(known[n]) for n, *why in rows if _is_unseen(silent[n], known[n].origin, *why)}
+
+
+def _is_unseen(moved: Transition, origin: Origin, reason: str | None, told: int) -> bool:
+    if reason == DEFERRED:
+        return True
+    ran_elsewhere = reason == CALLED and not (moved.worker or "").startswith(CALLER)
+    return moved.target == State.COMPLETED and not origin.repeated and (bool(told) or ran_elsewhere)
+
+
+def _promised(ended: EndedJob) -> EndedJob:
+    return ended._replace(origin=msgspec.structs.replace(ended.origin, deferred=True))
+
+
 def _may_concern_somebody(moved: Transition) -> bool:
     """Tell ends that no attempt made: a sweeper's and a person's know nothing of sessions."""
-    return moved.rider(Origin) is None and moved.target in ENDS and moved.superseded_by is None
+    return moved.rider(Origin) is None and moved.target in ENDS and moved.rider(SupersededBy) is None
 
 
 def _origins(moved: Sequence[Transition]) -> Script[dict[int, EndedJob]]:
@@ -106,8 +155,9 @@ def _origins(moved: Sequence[Transition]) -> Script[dict[int, EndedJob]]:
 
 
 def _kind(moved: Transition, whose: EndedJob) -> str | None:
-    scheduled = moved.triage is not None and moved.triage.replay_status == "scheduled"
-    superseded = moved.superseded_by is not None
+    judgement = moved.rider(Judgement)
+    scheduled = judgement is not None and judgement.replays_by_itself
+    superseded = moved.rider(SupersededBy) is not None
     return kind_of(whose.origin, moved.source, moved.target, superseded=superseded, replays_by_itself=scheduled)
 
 
@@ -119,8 +169,13 @@ def _histories(numbers: Sequence[int]) -> Script[dict[int, list[str]]]:
     return found
 
 
+def _steps(numbers: Sequence[int]) -> Script[dict[int, Step]]:
+    """Read of which workflows jobs are steps, and which."""
+    return {n: Step(*rest) for n, *rest in (yield "workflow_steps", {"numbers": text(numbers)})}
+
+
 def _row(round_: Round, moved: Transition, whose: EndedJob, kind: str, lines: Sequence[str]) -> tuple[Any, ...]:
-    answer = moved.rider(Answer)
+    answer, asked = moved.rider(Answer), moved.rider(AskedBy) or AskedBy()
     body = Body(
         state=moved.target,
         attempts=whose.attempts,
@@ -128,11 +183,12 @@ def _row(round_: Round, moved: Transition, whose: EndedJob, kind: str, lines: Se
         warning=moved.warning,
         result=_short(moved.result),
         long=moved.result is not None and len(moved.result) > LONGEST_RESULT,
-        by=moved.by,
-        reason=moved.reason,
+        by=asked.by,
+        reason=asked.reason,
         answer=None if answer is None else answer.target,
         history=_last(lines),
         maybe=whose.origin.maybe,
+        **whose.step._asdict(),
     )
     # Its id is the end's: a job, a token, and how many lines its history has by now.
     head = (f"{moved.id}.{moved.token}.{len(lines)}", whose.origin.session, kind, moved.id, moved.queue)
@@ -168,11 +224,19 @@ def tell_gave_up(round_: Round, letter: AbandonedReplay) -> Script[None]:
             failure=failure and _failure(failure),
             answer=letter.status,
             history=_last(lines),
+            **(yield from _steps([n])).get(n, NO_STEP)._asdict(),
         )
         kind = "submit_failed" if deferred else "retry_exhausted"
         head = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
         yield "write_messages", [(*head, handler, round_.now, text(body))]
         round_.notices[NoticeKind.INBOX, letter.queue].append(letter.id)
+
+
+class ReceivedReply(NamedTuple):
+    """A job whose end its caller has seen, and the caller's session."""
+
+    job: str
+    session: str
 
 
 class UnreadReply(NamedTuple):
@@ -197,14 +261,19 @@ def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
 
     One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
     """
+    in_inbox = []
     for job in jobs:
         for row in (yield "unheard_job", {"id": job}):
             yield from lock_jobs(round_, [row[0]])
         for row in (yield "unheard_job", {"id": job}):
             found = UnreadReply(*row)
             details = _details(found.details)
-            if details.session is not None and not found.told:
+            if found.told and found.state in ENDS:
+                in_inbox.append(ReceivedReply(found.id, details.session or ""))
+            elif details.session is not None:
                 yield from _keep_reply(round_, found, details, details.session)
+    for each in in_inbox:  # marked as read, perhaps, because a reply was on its way
+        yield "reopen_messages", each._asdict()
     return [None] * len(jobs)
 
 
@@ -225,6 +294,14 @@ def _keep_reply(round_: Round, found: UnreadReply, details: Details, session: st
 
 
 # --- reading
+
+
+@writes()
+def receive_replies(round_: Round, replies: Sequence[ReceivedReply]) -> Script[list[None]]:
+    """Mark the ends of calls as read: their callers have the reply."""
+    for each in replies:
+        yield "receive_reply", {**each._asdict(), "now": round_.now}
+    return [None] * len(replies)
 
 
 class ReadRequest(NamedTuple):
@@ -249,6 +326,23 @@ def messages(session: str, limit: int, *, unread: bool) -> Script[list[Message]]
     given = {"session": session, "limit": limit}
     rows = (yield "unread_messages", given) if unread else (yield "all_messages", given)
     return [Message(*row) for row in rows]
+
+
+class SessionStates(NamedTuple):
+    """How many jobs of a session are in each state, when the first queued one is due, and the messages not yet read."""
+
+    jobs: dict[str, int]
+    next_due: float | None
+    unread: int
+
+
+def states(session: str, queues: Sequence[str] | None) -> Script[SessionStates]:
+    """Count what a session has, exactly; with `queues`, only what is in these."""
+    given = {"session": session, "quoted": text(session)[1:-1], "queues": None if queues is None else text(queues)}
+    rows = yield "session_states", given
+    [(unread,)] = yield "count_unread", {"session": session}
+    due = {state: first for state, _, first in rows}
+    return SessionStates({state: count for state, count, _ in rows}, due.get(State.QUEUED), unread)
 
 
 def prune(now: float, limit: int, keep: float, keep_unread: float) -> Script[None]:

@@ -20,6 +20,33 @@ SELECT b.n, b.details::json->>'session', j.handler, coalesce(b.details::json->>'
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
 WHERE b.n IN :integers(numbers) AND b.details::json->>'session' IS NOT NULL
 
+-- name: ends_not_seen
+-- Of jobs that just ended: number, queue reason as it is by now, and whether their session has an unread message of them.
+SELECT b.n, b.details::json->>'queue_reason', b.n IN :integers(again) AND EXISTS (
+  SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id AND m.read_at IS NULL)
+FROM body AS b WHERE b.n IN :integers(numbers)
+
+-- name: session_states
+-- How many jobs of a session are in each state, and when the first of those is due.
+SELECT j.state, count(*), min(j.due_at) FROM body AS b JOIN job AS j ON j.n = b.n
+WHERE instr(b.details, '"session":') > 0 AND b.details->>'session' = :session AND (:queues IS NULL OR j.queue IN :texts(queues))
+GROUP BY j.state
+
+-- name: session_states (postgres)
+SELECT j.state, count(*), min(j.due_at) FROM body AS b JOIN job AS j ON j.n = b.n
+WHERE strpos(b.details, '"session":') > 0 AND substring(b.details FROM '"session":"((?:[^"\\]|\\.)*)"') = :quoted::text
+  AND (:queues::text IS NULL OR j.queue IN :texts(queues))
+GROUP BY j.state
+
+-- name: count_unread
+SELECT count(*) FROM (
+  SELECT read_at, row_number() OVER (PARTITION BY job ORDER BY at DESC, CASE WHEN kind IN ('retry_success', 'submit_done') THEN 0 ELSE 1 END, id DESC) AS nth FROM message WHERE session = :session) AS message
+WHERE nth = 1 AND read_at IS NULL
+
+-- name: workflow_steps
+SELECT b.n, b.workflow, w.name, b.step FROM body AS b LEFT JOIN workflow AS w ON w.id = b.workflow
+WHERE b.n IN :integers(numbers) AND b.workflow IS NOT NULL
+
 -- name: unheard_job
 -- A job whose caller went away: how it stands, what its end left, and whether its session was told of it.
 SELECT :columns(UnreadReply) FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
@@ -34,9 +61,21 @@ UPDATE body SET details = :details WHERE n = :n
 INSERT INTO message (id, session, kind, job, queue, handler, at, body) :rows(text, text, text, text, text, text, double precision, text)
 ON CONFLICT (id) DO NOTHING
 
+-- name: receive_reply
+-- locks: messages
+UPDATE message SET read_at = :now WHERE session = :session AND job = :job AND read_at IS NULL
+
+-- name: reopen_messages
+-- locks: messages
+-- What was marked as read because a reply was given, which its caller then did not receive.
+UPDATE message SET read_at = NULL WHERE session = :session AND job = :job AND kind IN ('retry_success', 'submit_done')
+
 -- name: unread_messages
-SELECT :columns(Message) FROM message
-WHERE session = :session AND read_at IS NULL ORDER BY at DESC, id DESC LIMIT :limit
+-- The last word on each job alone: what was said of it before is no longer so. What is done is told last, also within
+-- one moment.
+SELECT :columns(Message) FROM (
+  SELECT *, row_number() OVER (PARTITION BY job ORDER BY at DESC, CASE WHEN kind IN ('retry_success', 'submit_done') THEN 0 ELSE 1 END, id DESC) AS nth FROM message WHERE session = :session) AS message
+WHERE nth = 1 AND read_at IS NULL ORDER BY at DESC, id DESC LIMIT :limit
 
 -- name: all_messages
 SELECT :columns(Message) FROM message

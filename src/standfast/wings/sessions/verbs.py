@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from standfast.errors import ConfigurationError, UnknownRequest
-from standfast.failure import Failure
+from standfast.failure import Failure, Landed
+from standfast.failure.letter_advice import as_letter
 from standfast.spine.accept import checked_name
+from standfast.spine.ids import JobId, id_of
 from standfast.store.store import Store
 from standfast.wings.records.view import moments
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.rules import End, word_message
-from standfast.wings.sessions.scripts import Body, Message, ReadRequest
+from standfast.wings.sessions.scripts import Body, Message, ReadRequest, ReceivedReply
 from standfast.wings.sessions.words import QUIET
 
 MOST_LISTED = 1000
 
 _body = msgspec.json.Decoder(Body).decode
+
+
+class _HistoryLine(msgspec.Struct):
+    landed: str | None = None
+
+
+_line_landed = msgspec.json.Decoder(_HistoryLine).decode
 
 
 class Inbox:
@@ -41,7 +50,8 @@ class Inbox:
         seen = [each.id for each in found if each.read_at is None and each.kind in QUIET]
         if seen:
             await self._store.write(sessions.read, ReadRequest(seen, session))
-        return [self._display(each) for each in found]
+        newest = {each.job: each.id for each in reversed(found)}
+        return [self._display(each, outdated=newest[each.job] != each.id) for each in found]
 
     async def ack(self, id: str, *, session: str | None = None) -> None:
         """Acknowledge a message: it is read from now on. With `session`, only one of that session's own."""
@@ -53,19 +63,34 @@ class Inbox:
         if not await self._store.write(sessions.read, ReadRequest([id], session)):
             raise UnknownRequest.for_id("message", id)
 
-    async def keep_reply(self, job_id: str) -> None:
+    async def keep_reply(self, job_id: JobId) -> None:
         """Keep the end of a call in its session's inbox: its caller went away before the reply."""
         await self._ready()
-        await self._store.write(sessions.keep_replies, job_id)
+        await self._store.write(sessions.keep_replies, id_of(job_id))
 
-    def _display(self, message: Message) -> dict[str, Any]:
+    async def received(self, job_id: str, session: str) -> None:
+        """Note that a caller has the reply to its call: its session needs no message of that end."""
+        await self._store.write(sessions.receive_replies, ReceivedReply(job_id, session))
+
+    async def overview(self, session: str, *, queues: Sequence[str] | None = None) -> dict[str, Any]:
+        """Count a session's jobs by state, what of it waits in a queue, and its unread messages."""
+        await self._ready()
+        checked_name("session", session)
+        found = await self._store.read(sessions.states(session, queues))
+        waiting = {
+            "queued": found.jobs.get("queued", 0),
+            "next_retry_at": moments(self._store.skew())(found.next_due),
+        }
+        return {"jobs": found.jobs, "retry_queue": waiting, "unread": found.unread}
+
+    def _display(self, message: Message, *, outdated: bool) -> dict[str, Any]:
         body, moment = _body(message.body), moments(self._store.skew())
         text = word_message(_end(message, body))
         return {
             "id": message.id,
             "kind": message.kind,
             "job_id": message.job,
-            "read": message.read_at is not None,
+            "read": message.read_at is not None or outdated,
             "at": moment(message.at),
             "session": message.session,
             "queue": message.queue,
@@ -74,7 +99,8 @@ class Inbox:
             "attempts": body.attempts,
             "message": text.message,
             "hint": text.hint,
-            **_failed(body.failure),
+            **_step(body),
+            **_failed(_advised(body)),
             **_details(body),
             **({} if message.kind in QUIET else {"history": [_line(line, moment) for line in body.history]}),
         }
@@ -85,8 +111,9 @@ def _end(message: Message, body: Body) -> End:
         kind=message.kind,
         state=body.state,
         target=f"{message.queue}/{message.handler}",
+        step=None if body.step is None else f"step {body.step} of workflow {body.workflow or body.workflow_id}",
         attempts=body.attempts,
-        failure=body.failure,
+        failure=_advised(body),
         warning=body.warning,
         has_result=body.result is not None or body.long,
         carries_result=body.result is not None,
@@ -95,6 +122,22 @@ def _end(message: Message, body: Body) -> End:
         answer=body.answer,
         maybe=body.maybe,
     )
+
+
+def _advised(body: Body) -> Failure | None:
+    """Give the failure of a letter with the advice that fits it, and as possibly done if any attempt may have."""
+    if body.failure is None:
+        return None
+    maybe = any(_line_landed(line).landed == Landed.MAYBE for line in body.history)
+    failure = as_letter(body.failure, maybe=maybe)
+    return msgspec.structs.replace(failure, landed=Landed.MAYBE) if maybe else failure
+
+
+def _step(body: Body) -> dict[str, Any]:
+    """Give the workflow and the step that a message is about."""
+    if body.step is None:
+        return {}
+    return {"workflow": body.workflow, "workflow_id": body.workflow_id, "step": body.step}
 
 
 def _failed(failure: Failure | None) -> dict[str, Any]:

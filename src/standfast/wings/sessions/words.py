@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-import msgspec
+from standfast.lifecycle import Carried
 
 MessageKind = Literal["retry_success", "retry_exhausted", "submit_done", "submit_failed"]
 KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
@@ -14,7 +14,7 @@ DEFERRED = "deferred_submit"
 """The queue reason of a job whose caller was promised to hear how it ends."""
 
 
-class Origin(msgspec.Struct, frozen=True):
+class Origin(Carried, frozen=True):
     """For which session a job is done, and what lies behind it."""
 
     session: str

@@ -37,18 +37,19 @@ def take_in(round_: Round, job: NewJob, known: Queues) -> Script[Receipt | Full]
     bearer = threads.bearer(found, job.id)
     if bearer is not None:
         return Receipt(bearer.id, "coalesced", bearer.state)
-    replaced_by = threads.newer(found, job, mode, round_)
+    alike = threads.agreeing(found, mode, gate, rules)
+    replaced_by = threads.newer(alike, job, mode, round_)
     if replaced_by is not None:
         yield from threads.fold_under(round_, replaced_by, job)
         return Receipt(replaced_by.id, "coalesced", replaced_by.state)
-    into = threads.carrier(found, job)
+    into = threads.carrier(found, alike, job)
     if into is not None and (yield from threads.fold(round_, into, job, mode)):
         return Receipt(into.id, "coalesced", State.QUEUED)
     refused: dict[str, Full] = {}
     n = yield from insert(round_, [job], known, refused)
     if refused:
         return refused[job.id]
-    yield from _join_thread(round_, n, job, found, threads.superseded(found, job, mode, gate))
+    yield from _join_thread(round_, n, job, alike, threads.superseded(alike, job, mode, gate))
     return Receipt(job.id, "accepted", State.QUEUED)
 
 

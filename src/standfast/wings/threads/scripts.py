@@ -22,7 +22,7 @@ from standfast.spine.claim import rules_in_force
 from standfast.spine.intake import first_seen
 from standfast.spine.riders import Marks
 from standfast.store.steps import Round, Script, text
-from standfast.wings.threads.words import MOST_REQUESTERS, folded, folded_under
+from standfast.wings.threads.words import MOST_REQUESTERS, SupersededBy, folded, folded_under
 
 SAME_TIME = 0.25
 """Seconds by which the clocks of two hosts may differ: within it, what comes later counts as newer."""
@@ -57,6 +57,7 @@ class Member(NamedTuple):
     asked_expiry: float | None
     coalesced: str | None
     created_at: float
+    details: str
 
     @property
     def word_of(self) -> float:
@@ -73,14 +74,25 @@ def gate_of(queue: str, thread_key: str) -> str:
 
 def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
     """Say how a newcomer meets its thread. Requests are not collected: a list of requests is no request."""
-    if rules.coalesce == "collect" and job.handler == HTTP:
+    mode = mode_in(gate_of(job.queue, job.thread_key or ""), job.details, rules)
+    return "never" if mode == "collect" and job.handler == HTTP else mode
+
+
+def mode_in(gate: str, details: str, rules: QueueRules) -> Coalesce:
+    """Say how a job meets the others of its thread: as its caller says, else as its queue says.
+
+    Some threads keep every job. Where only the newest job counts, it folds, unless its queue collects.
+    """
+    if f":{EVERY_TICK}" in gate or f":{IN_ORDER}" in gate:
         return "never"
-    return mode_in(gate_of(job.queue, job.thread_key or ""), rules)
+    said = _read_details(details)
+    folds = said.newest_counts and rules.coalesce == "never"
+    return said.coalesce or ("latest" if folds else rules.coalesce)
 
 
-def mode_in(gate: str, rules: QueueRules) -> Coalesce:
-    """Say how the jobs of a thread meet: as their queue says, unless the thread is one that keeps every job."""
-    return "never" if f":{EVERY_TICK}" in gate or f":{IN_ORDER}" in gate else rules.coalesce
+def agreeing(found: Iterable[Member], mode: Coalesce, gate: str, rules: QueueRules) -> list[Member]:
+    """Give the jobs of a thread that meet others in the same way: one that must be kept is never folded."""
+    return [each for each in found if mode_in(gate, each.details, rules) == mode]
 
 
 def gates_of(jobs: Iterable[NewJob]) -> list[str]:
@@ -117,11 +129,15 @@ def bearer(found: Iterable[Member], job_id: str) -> Member | None:
     return next((each for each in found if each.coalesced and marker in each.coalesced), None)
 
 
-def carrier(found: Sequence[Member], job: NewJob) -> Member | None:
-    """Give the newest job that can still take a newcomer in: same handler, never claimed."""
+def carrier(found: Sequence[Member], alike: Sequence[Member], job: NewJob) -> Member | None:
+    """Give the newest job that can still take a newcomer in: same handler, never claimed.
+
+    Where the newest must be kept, an older one would bring the newcomer before it: then there is none.
+    """
     newest = reversed(found)
     fitting = (each for each in newest if not each.token and each.state == State.QUEUED and each.handler == job.handler)
-    return next(fitting, None)
+    into = next(fitting, None)
+    return into if into in alike else None
 
 
 def newer(found: Sequence[Member], job: NewJob, mode: Coalesce, round_: Round) -> Member | None:
@@ -238,7 +254,11 @@ def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) 
     if mode != "latest":
         return []
     return [
-        Transition(each.n, each.token, each.id, job.queue, Move.CANCEL, State.QUEUED, gate=gate, superseded_by=job.id)
+        Transition(
+            *(each.n, each.token, each.id, job.queue, Move.CANCEL, State.QUEUED),
+            gate=gate,
+            carries=(SupersededBy(job.id),),
+        )
         for each in found
         if each.state == State.QUEUED and each.token and each.handler == job.handler and each.landed != Landed.MAYBE
     ]
@@ -305,19 +325,23 @@ def make_way(decided: list[Transition]) -> Script[list[Transition]]:
     for place, each in enumerate(decided):
         if each.gate is not None and each.target == State.QUEUED:
             rules = yield from rules_in_force([each.queue])
-            decided[place] = yield from unless_superseded(each, mode_in(each.gate, rules[each.queue]))
+            decided[place] = yield from unless_superseded(each, rules[each.queue])
     return decided
 
 
-def unless_superseded(transition: Transition, mode: Coalesce) -> Script[Transition]:
-    """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist."""
-    landed = transition.effect == Landed.MAYBE
-    if mode != "latest" or landed or transition.gate is None or transition.move == Move.REPLAY:
+def unless_superseded(transition: Transition, rules: QueueRules) -> Script[Transition]:
+    """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist.
+
+    Both must be such that the latest counts: a job that must be kept neither makes way nor takes a place.
+    """
+    gate = transition.gate
+    if transition.effect == Landed.MAYBE or gate is None or transition.move == Move.REPLAY:
         return transition
-    newer = yield "newest_unclaimed", {"gate": transition.gate, "n": transition.n}
-    if not newer:
-        return transition
-    return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])
+    found = yield "newest_unclaimed", {"gate": gate, "n": transition.n}
+    for newer, *details in found:
+        if all(mode_in(gate, each, rules) == "latest" for each in details):
+            return msgspec.structs.replace(transition, move=Move.CANCEL).carrying(SupersededBy(newer))
+    return transition
 
 
 def inherited(round_: Round, found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:

@@ -2,7 +2,7 @@
 
 -- columns: standfast.wings.threads.scripts.Member
 from j: n, token, handler, state, priority, landed, parked_on, asked_expiry
-from b: id, coalesced, created_at
+from b: id, coalesced, created_at, details
 first_seen_at: coalesce(b.first_seen_at, b.created_at)
 
 -- name: lock_gates (postgres only)
@@ -81,8 +81,8 @@ DELETE FROM gate WHERE key = :gate
 SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = :gate ORDER BY n LIMIT 1
 
 -- name: newest_unclaimed
--- The newest job of a thread that was never claimed, also one that is not due yet.
-SELECT b.id FROM job AS j JOIN body AS b ON b.n = j.n
+-- The newest job of a thread that was never claimed, also one that is not due yet; and what came with it and with this job.
+SELECT b.id, b.details, before.details FROM job AS j JOIN body AS b ON b.n = j.n JOIN body AS before ON before.n = :n
 WHERE j.thread_gate = :gate AND j.finished_at IS NULL AND j.state = 'queued' AND j.token = 0 AND j.n > :n
   AND EXISTS (SELECT 1 FROM job AS own WHERE own.n = :n AND own.handler = j.handler AND own.landed IS DISTINCT FROM 'maybe')
 ORDER BY j.n DESC LIMIT 1

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from standfast.job import MOST_LABELS, Details, higher
+from standfast.lifecycle import Carried
 
 MOST_REQUESTERS = 1000
 """How many may have asked for one job: its details are written anew with each of them."""
+
+
+class SupersededBy(Carried, frozen=True):
+    """The job that took the place of a cancelled one in their thread."""
+
+    job: str
+
+    @property
+    def ending(self) -> Mapping[str, Any]:
+        """Keep which one it was."""
+        return {"superseded_by": self.job}
 
 
 def folded(held: Details, newcomer: Details) -> Details:

@@ -26,7 +26,7 @@ def token() -> None:
 @click.option("--group", "groups", multiple=True, help="A group whose approvals it may answer. Repeatable.")
 @click.option("--queues", type=names, help="The only queues it reaches, such as mail,billing.")
 @click.option("--sessions", type=names, help="The only sessions it works in, for an agent, such as agent:planner.")
-@click.option("--expires", type=duration, help="How long it counts, such as 30d.")
+@click.option("--expires", type=duration, help="How long it is valid, such as 30d.")
 @shared
 def create(
     *,
@@ -40,7 +40,7 @@ def create(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token and print it. It is shown this once; the store keeps only its hash."""
+    """Create a token and print it. It is shown only once; the store keeps its hash."""
     scope: dict[str, Any] = {"groups": groups, "queues": queues, "sessions": sessions}
     made = ask(url, lambda sf: sf.tokens.create(name, person=person, role=role, expires=expires, **scope))
     if as_json:

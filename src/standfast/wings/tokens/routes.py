@@ -10,6 +10,7 @@ from standfast.server.auth import check_whole
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.wings.access.words import Right
+from standfast.wings.tokens.shapes import CreatedToken, TokenList
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +50,16 @@ async def revoke_token(call: Call) -> Answer:
 
 
 ROUTES = (
-    Route("GET", "/tokens", Right.ADMINISTER, tokens, "List tokens"),
-    Route("POST", "/tokens", Right.ADMINISTER, create_token, "Make a token", body=NewToken, answers=(201,)),
+    Route("GET", "/tokens", Right.ADMINISTER, tokens, "List tokens", answer=TokenList),
+    Route(
+        "POST",
+        "/tokens",
+        Right.ADMINISTER,
+        create_token,
+        "Make a token",
+        body=NewToken,
+        answer=CreatedToken,
+        answers=(201,),
+    ),
     Route("DELETE", "/tokens/{name}", Right.ADMINISTER, revoke_token, "Revoke a token", answers=(204,)),
 )

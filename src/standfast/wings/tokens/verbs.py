@@ -151,7 +151,7 @@ def _sessions(sessions: Sequence[str] | None) -> str | None:
         return None
     text = _text(sessions)
     if not sessions:
-        raise ConfigurationError("sessions= names at least one session; leave it out for one of the token's own")
+        raise ConfigurationError("sessions= names at least one session; leave it out to use the token's own session")
     for each in sessions:
         checked_name("session", each)
     return text

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from standfast.cli.group import DONE, FAILED, look, shared
+from standfast.application import Standfast
+from standfast.cli.group import DONE, FAILED, look, look_up, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.wings.workflows.words import Progress
@@ -22,13 +23,21 @@ def workflow() -> None:
     """Show and cancel workflows."""
 
 
+async def _workflow_of(sf: Standfast, named: str) -> dict[str, Any]:
+    job = await sf.status(named)
+    return await sf.workflows.get(named if job is None or job.workflow is None else job.workflow)
+
+
 @workflow.command("show")
 @click.argument("workflow_id", metavar="ID")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="Draw it as Mermaid's flowchart.")
 @shared
 def show_workflow(*, workflow_id: str, as_mermaid: bool, url: str | None, as_json: bool) -> None:
-    """Draw a workflow: each step below those it waits for. Exits 1 if it is stuck or cancelled."""
-    found = look(url, lambda sf: sf.workflows.get(workflow_id))
+    """Draw a workflow: each step below those it waits for. Exits 1 if it is stuck or cancelled.
+
+    ID is the workflow's, or that of the job of one of its steps.
+    """
+    found = look_up(url, workflow_id, _workflow_of, "workflow")
     if as_json:
         show_json(found)
     elif as_mermaid:
@@ -47,7 +56,7 @@ def _draw(found: dict[str, Any]) -> None:
 
 
 @workflow.command("list")
-@click.option("--state", type=click.Choice([str(it) for it in Progress]), help="Only those that have come so far.")
+@click.option("--state", type=click.Choice([str(it) for it in Progress]), help="Only workflows in this state.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 @shared
 def list_workflows(*, state: str | None, limit: int, url: str | None, as_json: bool) -> None:
@@ -66,7 +75,7 @@ def list_workflows(*, state: str | None, limit: int, url: str | None, as_json: b
 @shared
 def cancel_workflow(*, workflow_id: str, url: str | None, as_json: bool) -> None:
     """Cancel every step that is not final; running steps are asked to stop."""
-    found = look(url, lambda sf: sf.workflows.cancel(workflow_id))
+    found = look_up(url, workflow_id, lambda sf, id_: sf.workflows.cancel(id_), "workflow")
     if as_json:
         show_json(found)
         return

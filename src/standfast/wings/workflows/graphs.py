@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.job import NewJob
-from standfast.lifecycle import LETTERS, Move, NoticeKind, State, Transition
+from standfast.lifecycle import LETTERS, Move, NoticeKind, State, Transition, asked_by
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim_requests import Conflict, Full
 from standfast.spine.intake import Terms, hot_row, known_queues, next_numbers
@@ -185,9 +185,8 @@ def _unwanted(row: tuple[Any, ...], by: str) -> Transition:
     """End a step; to end a letter is to discard it, and chained like any discard."""
     n, token, job_id, queue, state, attempts = row
     decisions = (Decision(kind="discard", by=by, outcome="cancelled"),) if State(state) in LETTERS else ()
-    return Transition(
-        n, token, job_id, queue, Move.CANCEL, State(state), attempts, by=by, warning=UNWANTED, carries=decisions
-    )
+    carries = (*asked_by(by), *decisions)
+    return Transition(n, token, job_id, queue, Move.CANCEL, State(state), attempts, warning=UNWANTED, carries=carries)
 
 
 # --- looking

@@ -34,7 +34,7 @@ def plan(steps: Sequence[tuple[str, Sequence[str]]]) -> Plan | Refusal:
         return Refusal("a workflow needs at least one step; add one with step()")
     if len(after) < len(steps):
         twice = next(name for name, number in Counter(name for name, _ in steps).items() if number > 1)
-        return Refusal(f"two steps are called {twice!r}; give each a name of its own")
+        return Refusal(f"two steps are called {twice!r}; give each its own name")
     for name, before in after.items():
         unknown = next((each for each in before if each not in after), None)
         if unknown is not None:
@@ -127,13 +127,15 @@ def reasons(steps: Iterable[Link]) -> dict[int, str]:
 
 def _blockers(link: Link, known: Mapping[int, Link], blockers: Mapping[int, list[Blocker]]) -> list[Blocker]:
     found: dict[str, Blocker] = {}
+    stopped = False
     for n in link.parents:
         before = known.get(n)
         if before is None or before.step.state in FINAL:
             continue
         for each in blockers.get(n, [before.step]):
             found.setdefault(each.step, each)
-        if len(found) > 2 * MOST_NAMED and any(each.state in LETTERS for each in found.values()):
+            stopped = stopped or each.state in LETTERS
+        if stopped and len(found) > 2 * MOST_NAMED:
             break
     ordered = sorted(found.values(), key=lambda each: each.state not in LETTERS)
     return ordered[: MOST_NAMED + 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import msgspec
 
@@ -19,6 +19,7 @@ from standfast.spine.ids import IDS, id_of
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.telemetry import BATCH, WORKFLOW, Tracing
+from standfast.typed.job_options import StepOptions
 from standfast.wings.queues.checks import Admission
 from standfast.wings.records.view import blocker, moments, one_of, whole_page
 from standfast.wings.workflows import graphs
@@ -92,17 +93,17 @@ class Workflow:
         *,
         after: Step | str | Iterable[Step | str] = (),
         queue: str | None = None,
-        **options: Any,
+        **options: Unpack[StepOptions],
     ) -> Step:
         """Add a step: `handler`, or its name, does it once every step in `after` is completed.
 
         Their results are in `job.parents`. A handler that is named and not registered here works for the queue of its
         name, or `queue`. `delay` and `at` say how early it may start; the other options are those of `enqueue`.
         """
-        if options:
-            _check_fit(options)
-        job = self._door.job(handler, payload, queue, options)
-        added = Step(self, checked_name("a step's name", name), job, self._names(name, after), options)
+        asked: dict[str, Any] = {**options}
+        _check_fit(asked)
+        job = self._door.job(handler, payload, queue, asked)
+        added = Step(self, checked_name("a step's name", name), job, self._names(name, after), asked)
         self.steps.append(added)
         return added
 
@@ -163,7 +164,7 @@ class Workflows:
         """Give the queue that a handler works for: the one it is registered for here, else the one of its name."""
         known = self._registry.queues_of(handler)
         if len(known) > 1:
-            raise ConfigurationError(f"several queues have a handler {handler!r} ({', '.join(known)}); say queue=")
+            raise ConfigurationError(f"several queues have a handler {handler!r} ({', '.join(known)}); add queue=")
         return known[0] if known else handler
 
     async def start(self, workflow: Workflow, key: str | None, session: str | None) -> str:

@@ -1,0 +1,63 @@
+"""The arguments of `enqueue_many`: several payloads, and what belongs to each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from standfast.errors import ConfigurationError
+from standfast.job import NewJob
+from standfast.spine.accept import checked_name, moment
+from standfast.typed.job_options import Ages, Keys
+
+
+def several(payloads: Iterable[Any]) -> Iterable[Any]:
+    """Refuse a text or a dict where a list of payloads is due: each of its letters or keys would become a job."""
+    if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
+        raise ConfigurationError(
+            f"enqueue_many takes a list of payloads, not one of type {type(payloads).__name__}; "
+            "nothing was written: put it into a list, or call enqueue"
+        )
+    return payloads
+
+
+def keys_of(payloads: Sequence[Any], keys: Keys) -> list[str | None]:
+    """Give the key of each payload, checked."""
+    found = _one_for_each("keys", payloads, keys)
+    return [None if key is None else checked_name(f"keys[{place}]", key) for place, key in enumerate(found)]
+
+
+def ages_of(payloads: Sequence[Any], ages: Ages) -> list[float | None]:
+    """Give since when each payload is wanted, checked."""
+    return [moment("first_seen_at", age) for age in _one_for_each("first_seen_at", payloads, ages)]
+
+
+def _one_for_each(what: str, payloads: Sequence[Any], given: Any) -> list[Any]:
+    """Give what belongs to each payload: a function tells of each, or there is one for each."""
+    if callable(given):
+        return [given(payload) for payload in payloads]
+    if isinstance(given, str | bytes | Mapping | AbstractSet) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"{what} takes a list with one for each payload, or a function of the payload, not one of type "
+            f"{type(given).__name__}; nothing was written"
+        )
+    found = [*given]
+    if len(found) != len(payloads):
+        raise ConfigurationError(
+            f"{what} has {len(found)} entries for {len(payloads)} payloads; nothing was written: give one for each, "
+            "None where there is none"
+        )
+    return found
+
+
+def check_shared_key(jobs: Sequence[NewJob]) -> None:
+    """Refuse one key for payloads that differ: only the first could have it, and all or none must be stored."""
+    prints: dict[str, str | None] = {}
+    for job in jobs:
+        key = job.idempotency_key
+        if key is not None and prints.setdefault(key, job.fingerprint) != job.fingerprint:
+            raise ConfigurationError(
+                f"idempotency_key {key!r} names one job, and payloads of this call that differ have it; nothing was "
+                "written: give each its own key, with keys="
+            )

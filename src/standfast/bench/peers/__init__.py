@@ -1,1 +1,0 @@
-"""Programs that measure other queues. They are run by the Python of the peers' environment, and never imported."""

@@ -1,0 +1,66 @@
+"""Tasks and canvases here and now: `apply()`, and every call while `task_always_eager` is set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+
+from standfast.celery import states
+from standfast.celery.autoretry import retry_for
+from standfast.celery.exceptions import Ignore, Retry
+from standfast.celery.result import EagerResult, GroupResult
+from standfast.celery.task_request import Request, running
+from standfast.concurrency.guarded import call_guarded
+
+if TYPE_CHECKING:
+    from standfast.celery.canvas import Node
+    from standfast.celery.celery_app import Celery
+    from standfast.celery.task import Task
+
+
+def run_eagerly(task: Task, args: list[Any], kwargs: dict[str, Any]) -> EagerResult:
+    """Run a task with its retries, none of which waits."""
+    from standfast.celery.task_run import again, call_hooked, for_good  # noqa: PLC0415 - it knows how tasks end, and they know this
+
+    request = Request(task=task.name, id=str(uuid4()), args=args, kwargs=kwargs, called_directly=False, is_eager=True)
+
+    def end(error: Exception) -> EagerResult | int:
+        if isinstance(error, Ignore):
+            return EagerResult(request.id or "", None, states.REVOKED)
+        found = retry_for(task, request, error)
+        if isinstance(found, Retry):
+            again(task, request, found)
+            return request.retries + 1
+        for_good(task, request, found)
+        return EagerResult(request.id or "", found, states.FAILURE)
+
+    def call() -> EagerResult | int:
+        with running(request):
+            return EagerResult(request.id or "", call_hooked(task, request), states.SUCCESS)
+
+    while True:
+        outcome = call_guarded(call, end)
+        if isinstance(outcome, EagerResult):
+            return outcome
+        request = msgspec.structs.replace(request, retries=outcome)
+
+
+def evaluate(app: Celery, node: Node, *given: Any) -> Any:
+    """Run a canvas; `given` is the result of what came before it, if anything did."""
+    from standfast.celery.canvas import Signature, chain, chord, group  # noqa: PLC0415 - a canvas can run eagerly
+
+    match node:
+        case Signature():
+            whole = node.with_arguments(list(given), {})
+            return app.task_named(node.task).apply(whole.args, whole.kwargs)
+        case chain(nodes=nodes):
+            result = evaluate(app, nodes[0], *given)
+            for each in nodes[1:]:
+                result = evaluate(app, each, result.get())
+            return result
+        case group(nodes=nodes):
+            return GroupResult([evaluate(app, each, *given) for each in nodes])
+        case chord(header=header):
+            return evaluate(app, node.ending, evaluate(app, header, *given).get())

@@ -1,0 +1,142 @@
+"""What Celery has and this does not: each is refused by name, with what standfast has in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from standfast.errors import ConfigurationError
+
+PICKLE = "standfast stores JSON and never pickles; pass ids, and load the objects in the task"
+LETTERS = "a task that failed for good is a dead letter: see `standfast dead list`, or use base= with on_failure"
+
+TASK_OPTIONS = {
+    "soft_time_limit": "nothing is raised inside a running task: use time_limit=, which ends its process, or poll "
+    "self.job.cancelled with bind=True",
+    "compression": "payloads are stored as they are; pass a reference to what is large",
+    "throws": "declare what is expected with app.sf.error_kinds({...})",
+    "backend": "results are kept with their jobs, in the store itself",
+    "send_events": "every job tells what happens to it: `standfast tail`",
+    "store_errors_even_if_ignored": "failures are always kept",
+    "acks_on_failure_or_timeout": "a task that fails is kept as a dead letter; nothing is acknowledged away",
+    "resultrepr_maxsize": "results are kept whole, up to 1 MiB",
+    "pydantic": "declare a handler with input=: @app.sf.handler('queue', input=Model)",
+    "request": "standfast makes the request",
+}
+CALL_OPTIONS = {
+    "link": "write chain(task.s(...), callback): both are stored together, or neither",
+    "link_error": LETTERS,
+    "exchange": "there is no broker to route in: name a queue=",
+    "routing_key": "there is no broker to route in: name a queue=",
+    "delivery_mode": "every job is on disk before apply_async returns",
+    "compression": TASK_OPTIONS["compression"],
+    "producer": "there is no broker to connect to",
+    "connection": "there is no broker to connect to",
+    "publisher": "there is no broker to connect to",
+    "retry": "an enqueue that finds the store away is repeated by itself for 5 s; see otherwise= of sf.enqueue",
+    "retry_policy": "an enqueue that finds the store away is repeated by itself for 5 s; see otherwise= of sf.enqueue",
+    "shadow": "give the task a name=",
+    "headers": "pass it as an argument of the task",
+    "add_to_parent": "a workflow shows its steps: `standfast workflow show ID`",
+    "chord": "write chord(header, body)",
+    "group_id": "write group(...)",
+    "root_id": "a workflow shows its steps: `standfast workflow show ID`",
+    "parent_id": "a workflow shows its steps: `standfast workflow show ID`",
+    "time_limit": "a limit belongs to the task: @app.task(time_limit=...)",
+    "soft_time_limit": TASK_OPTIONS["soft_time_limit"],
+    "ignore_result": "say it where the task is declared: @app.task(ignore_result=True)",
+}
+SETTINGS = {
+    "broker_transport_options": "the visibility timeout is the lease: app.sf.queue('celery', lease='2m'), which is "
+    "renewed while a task runs",
+    "task_annotations": "write the options where the task is declared",
+    "task_soft_time_limit": TASK_OPTIONS["soft_time_limit"],
+    "task_default_exchange": "there is no broker to route in: use task_default_queue",
+    "task_default_routing_key": "there is no broker to route in: use task_default_queue",
+    "task_compression": TASK_OPTIONS["compression"],
+    "task_send_sent_event": TASK_OPTIONS["send_events"],
+    "worker_send_task_events": TASK_OPTIONS["send_events"],
+    "worker_max_tasks_per_child": "run `standfast worker --recycle-after 1000`",
+    "worker_max_memory_per_child": "run `standfast worker --recycle-above 512M`",
+    "worker_pool": "plain functions run in threads, tasks with a time_limit in processes of their own",
+    "beat_scheduler": "any worker enqueues what is due; there is no beat process",
+    "beat_schedule_filename": "schedules are kept in the store; there is no beat process",
+    "security_key": "the store's own rights say who may write to it",
+}
+NAMES = {
+    "celery.exceptions": {
+        "SoftTimeLimitExceeded": TASK_OPTIONS["soft_time_limit"],
+        "TimeLimitExceeded": "a task past its time_limit fails as reason code `timeout`",
+        "WorkerLostError": "a task whose worker died runs again, or fails as reason code `worker_lost`",
+    },
+    "celery.schedules": {
+        "solar": "have a task compute the times and call apply_async(eta=...)",
+    },
+    "celery": {
+        "chunks": "write group(task.s(part) for part in parts)",
+        "xmap": "write group(task.s(item) for item in items)",
+        "xstarmap": "write group(task.s(*item) for item in items)",
+        "bootsteps": "use @app.sf.on_startup and @app.sf.on_shutdown",
+        "current_task": "declare the task with bind=True, and use self",
+    },
+    "celery.signals": {
+        "task_failure": "use a base= class with on_failure, which is called when a task has failed for good; or "
+        "@app.sf.on_failure, called with (job, failure, exception) after every failed attempt: failure.final is true "
+        "for the last",
+        "task_prerun": "use @app.sf.middleware, around each attempt",
+        "task_postrun": "use @app.sf.middleware, around each attempt",
+        "worker_init": "use @app.sf.on_startup, before the first claim",
+        "worker_process_init": "use @app.sf.on_startup, before the first claim",
+        "worker_ready": "use @app.sf.on_startup, before the first claim",
+        "worker_shutdown": "use @app.sf.on_shutdown, after the last attempt",
+        "worker_process_shutdown": "use @app.sf.on_shutdown, after the last attempt",
+    },
+}
+SIGNALS = "use a base= class with on_success, on_failure and on_retry, @app.sf.on_failure, or app.sf.subscribe()"
+
+
+def refuse(what: str, given: Iterable[str], unmapped: Mapping[str, str], known: Iterable[str]) -> None:
+    """Refuse what does not map with what to do instead, and what is not known at all with the nearest name."""
+    names = list(known)
+    for name in given:
+        if name in unmapped:
+            raise ConfigurationError(f"{what} {name!r} of Celery does not map to standfast: {unmapped[name]}")
+        if name not in names:
+            raise ConfigurationError.unknown(what, name, names)
+
+
+APP = {
+    "control": "AsyncResult(id).revoke() ends a task, app.sf.queues.pause(name) stops a queue; see `standfast workers`",
+    "events": "use app.sf.subscribe(), or `standfast tail`",
+    "backend": "results are kept with their jobs: app.AsyncResult(id)",
+    "connection": "there is no broker to connect to; the store is app.sf",
+    "amqp": "there is no broker to route in; the store is app.sf",
+    "start": "run `standfast worker module:app`, or app.worker_main()",
+}
+"""Attributes of an app that do not map."""
+CANVAS = {
+    "link": CALL_OPTIONS["link"],
+    "link_error": LETTERS,
+    "on_error": LETTERS,
+    "freeze": "a canvas has its ids once it is started",
+    "replace": "start another canvas at the end of the task",
+}
+"""Attributes of a signature that do not map."""
+
+
+def missing_attribute(what: str, name: str, unmapped: Mapping[str, str]) -> Exception:
+    """Word that an object of Celery has an attribute that is not here."""
+    if name in unmapped:
+        return ConfigurationError(f"{what}.{name} of Celery does not map to standfast: {unmapped[name]}")
+    return AttributeError(f"{what} has no attribute {name!r}")
+
+
+def missing_name(module: str, name: str) -> Exception:
+    """Word that a name of Celery is not here; asked for by Python itself, it is simply no attribute."""
+    if name.startswith("__"):
+        return AttributeError(name)
+    instead: Any = NAMES.get(module, {}).get(name)
+    if instead is None and module != "celery.signals":
+        where = "the page From Celery (docs/migrating/celery.md)"
+        return AttributeError(f"standfast.{module} has no {name!r}; {where} lists what it has")
+    return ConfigurationError(f"{module}.{name} does not map to standfast: {instead or SIGNALS}")

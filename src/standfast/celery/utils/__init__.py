@@ -1,0 +1,1 @@
+"""What Celery keeps under this name: `standfast.celery.utils.log`."""

@@ -1,0 +1,1 @@
+"""The management commands: `standfast_worker` and `standfast`."""

@@ -1,0 +1,109 @@
+"""A tool for each published handler: named, described and annotated by what the handler declares about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from mcp.types import Tool, ToolAnnotations
+
+from standfast.errors import PayloadRejected
+from standfast.mcp.schemas import PAYLOAD, Input, input_of, misfit
+from standfast.mcp.tool_listing import Length
+from standfast.mcp.tool_names import tool_names
+from standfast.printable import visible
+from standfast.wings.queues.card_scripts import PublishedHandler
+
+KEY = "idempotency_key"
+"""The argument beside the payload: a call with the same key is made once."""
+NEEDS_CONSENT = " Needs consent."
+
+
+class HandlerTool(NamedTuple):
+    """One published handler as a tool."""
+
+    name: str
+    handler: PublishedHandler
+    input: Input
+
+    @property
+    def target(self) -> str:
+        """The handler as `run` names it."""
+        return f"{self.handler.queue}/{self.handler.name}"
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether a key can be given beside the payload; not where the payload has a field of that name."""
+        return self.input.wrapped or KEY not in self.input.schema.get("properties", {})
+
+    def call_of(self, arguments: Mapping[str, Any]) -> tuple[Any, str | None]:
+        """Take the arguments of a call apart into the payload and the key; refuse what does not fit."""
+        given = dict(arguments)
+        key = given.pop(KEY, None) if self.takes_key else None
+        wrong = misfit(self.input.schema, given)
+        if wrong is None and not (key is None or isinstance(key, str)):
+            wrong = f"{KEY} must be text"
+        if wrong is not None:
+            raise PayloadRejected(f"the arguments do not fit {self.name}, and nothing was done: {wrong}")
+        return (given[PAYLOAD] if self.input.wrapped else given), key
+
+    def listed(self, length: Length) -> Tool:
+        """Give the tool as `tools/list` has it, in one of its lengths."""
+        return Tool(
+            name=self.name,
+            description=_description(self.handler, length.description),
+            input_schema=self._schema(length),
+            annotations=length.annotations(annotations_of(self.handler)),
+        )
+
+    def _schema(self, length: Length) -> dict[str, Any]:
+        schema = length.schema(self.input.schema)
+        if not (self.takes_key and length.key):
+            return schema
+        return {**schema, "properties": {**schema.get("properties", {}), KEY: {"type": "string"}}}
+
+    def described(self) -> dict[str, Any]:
+        """Give all that is published of the handler."""
+        facts = self.handler
+        return {
+            "tool": self.name,
+            "handler": self.target,
+            "description": facts.description,
+            "replay": facts.replay_mode,
+            "risk": facts.risk,
+            "effects": msgspec.json.decode(facts.effects),
+            "consent": bool(facts.consent),
+            "input": self.input.schema,
+        }
+
+
+def handler_tools(handlers: Iterable[PublishedHandler], taken: Collection[str]) -> dict[str, HandlerTool]:
+    """Give the tools of handlers, by their names."""
+    known = {(each.queue, each.name): each for each in handlers}
+    named = tool_names(known, taken)
+    return {name: HandlerTool(name, known[each], input_of(known[each].input_schema)) for name, each in named.items()}
+
+
+def annotations_of(handler: PublishedHandler) -> ToolAnnotations:
+    """Say what calling it may do. What a handler does not declare is taken to be so: a client decides by this.
+
+    No declaration says that a handler changes nothing. A handler of low risk destroys nothing. Calling it again with
+    the same arguments is harmless where that was declared: it is repeated without a look, has no effect to look for,
+    and is of low risk.
+    """
+    harmless = handler.risk == "low"
+    repeatable = handler.replay_mode == "replay" and not msgspec.json.decode(handler.effects)
+    return ToolAnnotations(
+        read_only_hint=False,
+        destructive_hint=not harmless,
+        idempotent_hint=harmless and repeatable,
+        open_world_hint=True,
+    )
+
+
+def _description(handler: PublishedHandler, longest: int) -> str:
+    first = " ".join(visible(handler.description).partition("\n\n")[0].split())
+    words = first or f"Runs {handler.queue}/{handler.name}."
+    cut = words if len(words) <= longest else f"{words[: longest - 3]}..."
+    return f"{cut}{NEEDS_CONSENT}" if handler.consent else cut

@@ -1,0 +1,194 @@
+"""`scan --fix`: rewrites that change nothing but what is kept and what is logged.
+
+A task that nobody keeps is kept until it ends, and an error that nobody sees is logged. What runs, in which order,
+and what is raised stay as they are, so that a file imports and its tests pass as before. To make work survive the
+process is a decision about the design, and stays with a person: the report says where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import libcst as cst
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from standfast.scan.code_finding import Finding
+from standfast.scan.codemod_helpers import HELPERS, Helper
+from standfast.scan.known_names import CALLBACK_METHODS
+from standfast.scan.scan_rules import DANGLING_TASK, DROPPED_FUTURE, LOST_GATHER, SWALLOWED_ERROR, UNREAD_GATHER
+
+WRAPPED_BY = {
+    DANGLING_TASK.id: "_keep_task",
+    LOST_GATHER.id: "_keep_task",
+    DROPPED_FUTURE.id: "_log_error_of",
+    UNREAD_GATHER.id: "_log_errors_in",
+}
+"""The helper that a call, or the await around it, is handed to."""
+WITHOUT_CALLBACKS = frozenset({"apply_async", "map_async", "starmap_async", "map"}) | (
+    CALLBACK_METHODS.keys() - {"run_in_executor"}
+)
+"""Their results take no callback afterwards: left to a person, as is `asyncio.wait`, which gives two sets of tasks."""
+
+Place = tuple[int, int]
+
+
+class Rewritten(NamedTuple):
+    """A file after the rewrite, and the findings that it answers."""
+
+    source: bytes
+    fixed: list[Finding]
+
+
+def rewrite(source: bytes, findings: Iterable[Finding]) -> Rewritten:
+    """Rewrite what is safe to rewrite, and leave the rest."""
+    wanted = {(each.line, each.column - 1): each for each in findings if _is_fixable(each)}
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    changes = _Changes(wanted)
+    module = wrapper.visit(changes)
+    if not changes.fixed:
+        return Rewritten(source, [])
+    return Rewritten(_with_helpers(module, changes.helpers).bytes, changes.fixed)
+
+
+def _is_fixable(finding: Finding) -> bool:
+    return finding.rule in WRAPPED_BY or finding.rule == SWALLOWED_ERROR.id
+
+
+class _Changes(cst.CSTTransformer):
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, wanted: dict[Place, Finding]) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.fixed: list[Finding] = []
+        self.helpers: set[str] = set()
+        self.awaited: set[cst.BaseExpression] = set()
+
+    def visit_Await(self, node: cst.Await) -> None:  # noqa: N802 - libcst's name
+        """Remember what is awaited: the await is handed over, not the call in it."""
+        self.awaited.add(node.expression)
+
+    def leave_Await(self, original_node: cst.Await, updated_node: cst.Await) -> cst.BaseExpression:  # noqa: N802 - libcst's name
+        """Hand an awaited value to its helper."""
+        finding = None if _name_of(original_node.expression) == "wait" else self._found(original_node.expression)
+        return updated_node if finding is None else self._wrap(finding, updated_node)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802 - libcst's name
+        """Hand a value to its helper."""
+        is_left = original_node in self.awaited or _name_of(original_node) in WITHOUT_CALLBACKS
+        finding = None if is_left else self._found(original_node)
+        return updated_node if finding is None else self._wrap(finding, updated_node)
+
+    def leave_ExceptHandler(  # noqa: N802 - libcst's name
+        self, original_node: cst.ExceptHandler, updated_node: cst.ExceptHandler
+    ) -> cst.ExceptHandler:
+        """Log an error that is swallowed."""
+        finding = self._found(original_node)
+        if finding is None:
+            return updated_node
+        body = _logged(updated_node.body)
+        if body is None:
+            return updated_node
+        self.fixed.append(finding)
+        self.helpers.add("_log_swallowed")
+        return updated_node.with_changes(body=body)
+
+    def _found(self, node: cst.CSTNode) -> Finding | None:
+        start = self.get_metadata(PositionProvider, node).start
+        finding = self.wanted.get((start.line, start.column))
+        is_handler = isinstance(node, cst.ExceptHandler)
+        if finding is None or (finding.rule == SWALLOWED_ERROR.id) is not is_handler:
+            return None
+        return finding if is_handler or isinstance(node, cst.Call) else None
+
+    def _wrap(self, finding: Finding, value: cst.BaseExpression) -> cst.BaseExpression:
+        name = WRAPPED_BY[finding.rule]
+        self.fixed.append(finding)
+        self.helpers.add(name)
+        return cst.Call(cst.Name(name), [cst.Arg(value)])
+
+
+def _name_of(expression: cst.BaseExpression) -> str:
+    """Give the last word of what is called."""
+    function = expression.func if isinstance(expression, cst.Call) else expression
+    name = function.attr if isinstance(function, cst.Attribute) else function
+    return name.value if isinstance(name, cst.Name) else ""
+
+
+def _logged(body: cst.BaseSuite) -> cst.BaseSuite | None:
+    """Put a line into the log before what the handler does; a debug line is left as it is."""
+    line = cst.parse_statement("_log_swallowed()")
+    if isinstance(body, cst.IndentedBlock):
+        return _logged_block(body, line)
+    if isinstance(body, cst.SimpleStatementSuite) and all(isinstance(each, cst.Pass) for each in body.body):
+        return body.with_changes(body=[cst.Expr(cst.parse_expression("_log_swallowed()"))])
+    return None
+
+
+def _logged_block(body: cst.IndentedBlock, line: cst.SimpleStatementLine | cst.BaseCompoundStatement) -> cst.BaseSuite:
+    first = body.body[0]
+    is_pass = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Pass)
+    if is_pass and len(body.body) == 1 and isinstance(first, cst.SimpleStatementLine):
+        called = cst.Expr(cst.parse_expression("_log_swallowed()"))
+        return body.with_changes(body=[first.with_changes(body=[called])])
+    return body.with_changes(body=[line, *body.body])
+
+
+def _with_helpers(module: cst.Module, names: set[str]) -> cst.Module:
+    """Put the helpers, and what they import, below the imports of the file."""
+    missing = [helper for name, helper in HELPERS.items() if name in names and not _defines(module, name)]
+    for helper in missing:
+        module = _insert(module, helper)
+    context = CodemodContext()
+    for name in sorted({name for helper in missing for name in helper.imports}):
+        AddImportsVisitor.add_needed_import(context, name)
+    return AddImportsVisitor(context).transform_module(module)
+
+
+def _defines(module: cst.Module, name: str) -> bool:
+    return any(isinstance(each, cst.FunctionDef) and each.name.value == name for each in module.body)
+
+
+def _insert(module: cst.Module, helper: Helper) -> cst.Module:
+    place = _after_imports(module)
+    statements = cst.parse_module(helper.source, config=module.config_for_parsing).body
+    following = module.body[place : place + 1]
+    inserted = [_set_apart(statements[0]), *statements[1:], *(_set_apart(each) for each in following)]
+    return module.with_changes(body=[*module.body[:place], *inserted, *module.body[place + 1 :]])
+
+
+def _set_apart(
+    statement: cst.SimpleStatementLine | cst.BaseCompoundStatement,
+) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+    """Have two empty lines between the helper and what follows."""
+    lines = list(statement.leading_lines)
+    while lines and lines[0].comment is None:
+        lines.pop(0)
+    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False), cst.EmptyLine(indent=False), *lines])
+
+
+def _after_imports(module: cst.Module) -> int:
+    place = 0
+    for number, statement in enumerate(module.body):
+        if _is_import(statement):
+            place = number + 1
+        elif not _is_docstring(statement) and not isinstance(statement, cst.If | cst.Try):
+            break
+    if place == 0 and module.body and _is_docstring(module.body[0]):
+        return 1
+    return place
+
+
+def _is_import(statement: cst.BaseStatement) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and all(
+        isinstance(each, cst.Import | cst.ImportFrom) for each in statement.body
+    )
+
+
+def _is_docstring(statement: cst.BaseStatement) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Expr):
+        return False
+    return isinstance(statement.body[0].value, cst.SimpleString | cst.ConcatenatedString)

@@ -1,0 +1,66 @@
+"""What `scan --fix` adds to a file: small functions that need nothing but the standard library."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Helper(NamedTuple):
+    """A function, and the modules it needs."""
+
+    source: str
+    imports: tuple[str, ...]
+
+
+HELPERS = {
+    "_keep_task": Helper(
+        '''
+
+_kept_tasks = set()
+
+
+def _keep_task(task):
+    """Keep a task until it ends, so that it is not garbage-collected. It still dies with the process."""
+    _kept_tasks.add(task)
+    task.add_done_callback(_kept_tasks.discard)
+    return task
+''',
+        (),
+    ),
+    "_log_error_of": Helper(
+        '''
+
+def _log_error_of(future):
+    """Log the error of a future that nobody waits for."""
+    future.add_done_callback(_log_error)
+    return future
+
+
+def _log_error(future):
+    if not future.cancelled() and future.exception() is not None:
+        logging.getLogger(__name__).error("a background call failed", exc_info=future.exception())
+''',
+        ("logging",),
+    ),
+    "_log_errors_in": Helper(
+        '''
+
+def _log_errors_in(results):
+    """Log the errors among results that nobody reads."""
+    for result in results:
+        if isinstance(result, Exception):
+            logging.getLogger(__name__).error("a gathered call failed", exc_info=result)
+    return results
+''',
+        ("logging",),
+    ),
+    "_log_swallowed": Helper(
+        '''
+
+def _log_swallowed():
+    """Log the error that is being handled."""
+    logging.getLogger(__name__).warning("a network call failed and is not tried again", exc_info=True)
+''',
+        ("logging",),
+    ),
+}

@@ -1,0 +1,61 @@
+"""What a rule is given: one file, the code base around it, and a way to say what it found."""
+
+from __future__ import annotations
+
+import ast
+
+from standfast.scan.code_finding import Finding
+from standfast.scan.codebase import Codebase
+from standfast.scan.io_calls import IoCalls
+from standfast.scan.parsed_module import Function, ParsedModule
+from standfast.scan.scan_rules import Rule
+from standfast.scan.value_use import ValueUse
+
+
+class FileView:
+    """One file, as the rules look at it."""
+
+    def __init__(self, module: ParsedModule, codebase: Codebase, io_calls: IoCalls) -> None:
+        self.module = module
+        self.codebase = codebase
+        self.values = ValueUse(module, codebase)
+        self.io_calls = io_calls
+
+    def callee(self, call: ast.Call) -> str:
+        """Give the full name of what is called, or nothing."""
+        return self.codebase.callee(call, self.module) or ""
+
+    def finding(
+        self, rule: Rule, node: ast.expr | ast.stmt | ast.ExceptHandler, lost: str = "", instead: str = ""
+    ) -> Finding:
+        """Say what was found, and where."""
+        line = self.module.lines[node.lineno - 1] if node.lineno <= len(self.module.lines) else ""
+        return Finding(
+            rule=rule.id,
+            rank=rule.rank,
+            path=self.module.shown,
+            line=node.lineno,
+            column=_column(line, node.col_offset),
+            lost=lost or rule.lost,
+            instead=instead or rule.instead,
+            code=line.strip(),
+            scope=self.module.scope_of(node).name,
+            last_line=node.end_lineno if isinstance(node, ast.expr) and node.end_lineno else node.lineno,
+        )
+
+    def cleans_up(self, node: ast.AST) -> bool:
+        """Say whether a node stands in a function that puts things away."""
+        names = [each.name for each in self.module.ancestors(node) if isinstance(each, Function)]
+        return any(part in name.lower() for name in names for part in CLEAN_UP_NAMES)
+
+
+CLEAN_UP_NAMES = (
+    *("close", "stop", "shutdown", "shut_down", "cancel", "exit__", "cleanup", "clean_up", "teardown", "tear_down"),
+    *("disconnect", "__del__", "terminate", "dispose", "release", "kill", "abort", "finalize"),
+)
+"""What stands in the names of functions that put things away."""
+
+
+def _column(line: str, offset: int) -> int:
+    """Give a column that counts characters from 1; the parser counts bytes from 0."""
+    return len(line.encode()[:offset].decode(errors="ignore")) + 1

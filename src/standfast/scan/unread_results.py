@@ -1,0 +1,216 @@
+"""Errors that are collected and never read: gathers, waits, and futures of executors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from standfast.scan.caught_errors import handle_own_errors, only_waits
+from standfast.scan.code_finding import Finding
+from standfast.scan.codebase import CALLED
+from standfast.scan.dangling_tasks import is_task_maker
+from standfast.scan.file_view import FileView
+from standfast.scan.known_names import CLEAN_UP, GATHER, POOLS, THREAD_BRIDGE, WAIT
+from standfast.scan.lost_coroutines import is_submit
+from standfast.scan.parsed_module import Assigned, ParsedModule
+from standfast.scan.scan_rules import DROPPED_FUTURE, UNREAD_GATHER, Rank
+from standfast.scan.value_use import Fate, last_name
+
+
+def find(view: FileView) -> Iterator[Finding]:
+    """Look at every call that gathers results or gives a future."""
+    for call in view.module.nodes(ast.Call):
+        name = view.callee(call)
+        if name in {GATHER, WAIT}:
+            yield from _unread_gather(call, name, view)
+        elif _gives_future(call, name, view):
+            yield from _dropped_future(call, view)
+
+
+def _unread_gather(call: ast.Call, name: str, view: FileView) -> Iterator[Finding]:
+    if not _collects_errors(call, name, view) or not _is_result_dropped(call, view) or _is_clean_up(call, view):
+        return
+    if not _is_read_later(call, view) and not handle_own_errors(call.args, view.codebase, view.module):
+        lost = "asyncio.wait() raises nothing: the errors of these tasks are never read." if name == WAIT else ""
+        yield view.finding(UNREAD_GATHER, call, lost)
+
+
+def _collects_errors(call: ast.Call, name: str, view: FileView) -> bool:
+    if name == WAIT:
+        return bool(call.args) and _starts_tasks(call.args[0], view)
+    given = [each.value for each in call.keywords if each.arg == "return_exceptions"]
+    return any(isinstance(each, ast.Constant) and each.value is True for each in given)
+
+
+def _starts_tasks(node: ast.expr, view: FileView) -> bool:
+    """Whether all that is waited for is started here: whoever waits for others' tasks need not read them."""
+    match node:
+        case ast.List() | ast.Set() | ast.Tuple():
+            return bool(node.elts) and all(_starts_tasks(each, view) for each in node.elts)
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            return _starts_tasks(node.elt, view)
+        case ast.Call():
+            return is_task_maker(node, view.codebase, view.module) and not _only_waits(node.args[:1], view)
+        case ast.Name():
+            bindings = view.module.scope_of(node).bindings.get(node.id, [])
+            return bool(bindings) and all(isinstance(each, Assigned) and _is_started(each, view) for each in bindings)
+    return False
+
+
+def _is_started(binding: Assigned, view: FileView) -> bool:
+    return not isinstance(binding.value, ast.Name) and _starts_tasks(binding.value, view)
+
+
+def _is_result_dropped(call: ast.Call, view: FileView) -> bool:
+    parent = view.module.parents[call]
+    if not isinstance(parent, ast.Await):
+        return False
+    return view.values.of(parent).fate is Fate.DROPPED or _is_only_counted(parent, view)
+
+
+def _is_only_counted(awaited: ast.Await, view: FileView) -> bool:
+    """Whether the results get names that are only given to `len`: how many there are says nothing about errors."""
+    statement = view.module.parents[awaited]
+    scope = view.module.scope_of(awaited)
+    if not isinstance(statement, ast.Assign) or isinstance(scope.node, ast.Module | ast.ClassDef):
+        return False
+    target = statement.targets[0]
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    given = [each.id for each in names if isinstance(each, ast.Name) and each.id not in scope.outer]
+    reads = [read for name in given for read in scope.names_read(name)]
+    return len(given) == len(names) and all(_is_count(view.module, each) for each in reads)
+
+
+def _is_count(module: ParsedModule, name: ast.Name) -> bool:
+    parent = module.parents[name]
+    return isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len"
+
+
+def _is_clean_up(call: ast.Call, view: FileView) -> bool:
+    """Say whether the call only waits for what was cancelled or closed."""
+    function = view.module.function_of(call)
+    if function is None or view.cleans_up(call) or _is_in_finally(call, view):
+        return True
+    called = {last_name(each.func) for each in ast.walk(function) if isinstance(each, ast.Call)}
+    arguments = {last_name(each.func) for arg in call.args for each in ast.walk(arg) if isinstance(each, ast.Call)}
+    return bool(called & {"cancel", "throw"}) or bool(arguments & CLEAN_UP)
+
+
+def _is_in_finally(call: ast.Call, view: FileView) -> bool:
+    inner: ast.AST = call
+    for each in view.module.ancestors(call):
+        if isinstance(each, ast.Try) and inner in each.finalbody:
+            return True
+        inner = each
+    return False
+
+
+def _is_read_later(call: ast.Call, view: FileView) -> bool:
+    """Whether the tasks are looked at one by one, after the gather or by who keeps them."""
+    given = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
+    if any(_belong_to_others(each, view) for each in given):
+        return True
+    names = {each.id for each in given if isinstance(each, ast.Name)}
+    function = view.module.function_of(call)
+    later = (node for node in ast.walk(function or view.module.tree) if isinstance(node, ast.Name))
+    return any(node.id in names and node.lineno > (call.end_lineno or 0) for node in later)
+
+
+def _belong_to_others(node: ast.expr, view: FileView) -> bool:
+    """Whether these are tasks that something keeps already: whoever only waits for them need not read them."""
+    match node:
+        case ast.Attribute():
+            return True
+        case ast.Call():
+            inside = node.func.value if isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
+            is_copy = last_name(node.func) in {"values", "keys", "items", "copy", "list", "set", "tuple", "sorted"}
+            return is_copy and inside is not None and _belong_to_others(inside, view)
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            return _gives_what_it_takes(node) and _belong_to_others(node.generators[0].iter, view)
+        case ast.Name():
+            return _is_name_of_others(node, view)
+    return False
+
+
+def _gives_what_it_takes(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> bool:
+    """Whether a comprehension only chooses: it gives the loop's variable, or a wrapper of it."""
+    element = node.elt
+    if isinstance(element, ast.Call) and last_name(element.func) in {"wrap_future", "shield"} and element.args:
+        element = element.args[0]
+    while isinstance(element, ast.Attribute):
+        element = element.value
+    names = {each.id for each in ast.walk(node.generators[0].target) if isinstance(each, ast.Name)}
+    return isinstance(element, ast.Name) and element.id in names
+
+
+def _is_name_of_others(name: ast.Name, view: FileView) -> bool:
+    scope = view.module.scope_of(name)
+    bindings = scope.bindings.get(name.id, [])
+    if not bindings:
+        return name.id in view.module.scope.bindings
+    values = [each.value for each in bindings if isinstance(each, Assigned)]
+    followed = [each for each in values if not isinstance(each, ast.Name)]
+    return len(followed) == len(bindings) and all(_belong_to_others(each, view) for each in followed)
+
+
+def _gives_future(call: ast.Call, name: str, view: FileView) -> bool:
+    if name == THREAD_BRIDGE:
+        return True
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "run_in_executor":
+        return name not in view.codebase.functions
+    if call.func.attr in {"apply_async", "map_async", "starmap_async"}:
+        return name.rpartition(".")[0] in POOLS and not any(each.arg == "error_callback" for each in call.keywords)
+    return is_submit(call, view)
+
+
+def _dropped_future(call: ast.Call, view: FileView) -> Iterator[Finding]:
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "run_in_executor"
+    function = call.args[1:2] if is_method else call.args[:1]
+    if view.values.of(call).fate is not Fate.DROPPED or _has_callback(call, view):
+        return
+    if _only_waits(function, view) or view.cleans_up(call):
+        return
+    if not handle_own_errors(function, view.codebase, view.module) and not _is_clean_up_function(function):
+        yield view.finding(DROPPED_FUTURE if _is_known(function, view) else UNKNOWN_WORK, call)
+
+
+UNKNOWN_WORK = DROPPED_FUTURE._replace(
+    rank=Rank.AT_RISK,
+    lost="Nobody keeps this future. What it calls cannot be seen here: unless that catches its errors, they are lost.",
+)
+
+
+def _is_known(functions: list[ast.expr], view: FileView) -> bool:
+    """Whether what is called can be followed: what cannot may well catch its own errors."""
+    named = [each.func if isinstance(each, ast.Call) else each for each in functions]
+    return all(isinstance(each, ast.Lambda) or _is_known_name(each, view) for each in named)
+
+
+def _is_known_name(function: ast.expr, view: FileView) -> bool:
+    """Whether it names a function or a class; what is only declared to be callable may be any function."""
+    name = view.codebase.meaning(function, view.module.scope_of(function))
+    return name is not None and not name.endswith(CALLED)
+
+
+def _only_waits(functions: list[ast.expr], view: FileView) -> bool:
+    calls = [each for each in functions if isinstance(each, ast.Call)]
+    return any(only_waits(each, view.codebase, view.module) for each in calls)
+
+
+def _has_callback(call: ast.Call, view: FileView) -> bool:
+    """Whether a callback sees the error: the future itself need not be kept."""
+    parent = view.module.parents[call]
+    if isinstance(parent, ast.Attribute):
+        return True
+    if isinstance(parent, ast.Call):  # a function of the tree got it, to look after it
+        return view.callee(parent) in view.codebase.functions
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return False
+    reads = view.module.scope_of(call).names_read(parent.targets[0].id)
+    return any(isinstance(view.module.parents[each], ast.Attribute) for each in reads)
+
+
+def _is_clean_up_function(functions: list[ast.expr]) -> bool:
+    return any(last_name(each) in CLEAN_UP for each in functions)

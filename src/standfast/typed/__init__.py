@@ -1,0 +1,25 @@
+"""The types that callers and their editors see: options with their meanings, replies, and what a handler reads."""
+
+from standfast.typed.job_options import (
+    EnqueueManyOptions,
+    EnqueueOptions,
+    JobOptions,
+    RunOptions,
+    ScheduleOptions,
+    StepOptions,
+    SubmitOptions,
+)
+from standfast.typed.queue_options import QueueOptions
+from standfast.typed.reply import Reply
+
+__all__ = [
+    "EnqueueManyOptions",
+    "EnqueueOptions",
+    "JobOptions",
+    "QueueOptions",
+    "Reply",
+    "RunOptions",
+    "ScheduleOptions",
+    "StepOptions",
+    "SubmitOptions",
+]

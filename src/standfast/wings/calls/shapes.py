@@ -1,0 +1,30 @@
+"""What a call answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class Reply(TypedDict):
+    """Where a call stands, and in `hint` the next right action. Only `ok` means done."""
+
+    operation_id: str
+    status: Literal["ok", "running", "queued", "failed", "timeout", "held", "cancelled"]
+    hint: str
+    result: NotRequired[Any]
+    error: NotRequired[str]
+    error_kind: NotRequired[str]
+    reason_code: NotRequired[str]
+    queued_for_retry: NotRequired[bool]
+    queue_reason: NotRequired[str]
+    retry_at: NotRequired[str]
+    post_write_recovery: NotRequired[bool]
+    effects_verified: NotRequired[list[str]]
+    registry_auto_recovered: NotRequired[bool]
+    warning: NotRequired[str]
+    approval: NotRequired[str]
+    """The approval that a person must give first."""
+    probe: NotRequired[str]
+    """What the probe answered last, where a retry waited for one in vain."""
+    refused: NotRequired[bool]
+    """True if nothing was retried because the job was running."""

@@ -1,0 +1,40 @@
+"""Health in words: its one line, and what two processes declare differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from standfast.wings.records.figures import count_of
+
+
+def at_rest(health: Mapping[str, Any]) -> str:
+    """Say what is stopped without being an issue: dead letters and paused queues. Empty if there is none."""
+    counts = ((health["total_dead_letter"], "dead letter"), (health["paused_queues"], "paused queue"))
+    return ", ".join(count_of(count, what) for count, what in counts if count)
+
+
+def in_one_line(health: Mapping[str, Any]) -> str:
+    """Give the status, and what is stopped all the same."""
+    stopped = at_rest(health)
+    return f"{health['status']}; {stopped}" if stopped else str(health["status"])
+
+
+def alert_line(alert: Mapping[str, Any]) -> str:
+    """Say what an alert is about. Of one that is clearing, the numbers are those of when it was last so."""
+    if alert["clearing"]:
+        return f"alert {alert['kind']} is clearing; from {alert['since']} on it was: {alert['message']}"
+    return f"alert {alert['kind']} since {alert['since']}: {alert['message']}"
+
+
+class Conflict(NamedTuple):
+    """A queue, or queue/handler, that two live processes declare differently, and what each of them has."""
+
+    name: str
+    sides: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Say what differs, and what to do. A settings file has rules of queues alone."""
+        same = "start both from the same code"
+        advice = same if "/" in self.name or " " in self.name else f"{same}, or set it in standfast.toml"
+        return f"{self.name}: two live processes declare different rules: {', '.join(self.sides)}; {advice}"

@@ -1,0 +1,175 @@
+"""Scripts that store imported records, each once, however often and by how many processes they are handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from standfast.job import NewJob, Receipt
+from standfast.lifecycle import Move, State, Transition, asked_by
+from standfast.rules import OURS
+from standfast.spine.apply import apply
+from standfast.spine.claim_requests import Conflict, Full
+from standfast.spine.intake import enqueue
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
+from standfast.store.steps import Round, Script, text
+from standfast.wings.imports.words import Outcome
+from standfast.wings.letters import arrivals
+from standfast.wings.letters.arrivals import Arrival, Arrived
+from standfast.wings.records.reads import JobRow
+from standfast.wings.threads import scripts as threads
+
+ONE_AT_A_TIME = threads.gate_of(f"{OURS}imports", "all")
+"""A name that every import locks first: of two that bring one record, the second sees what the first committed."""
+
+
+IMPORTED = "import:"
+"""What stands before an id where an import remembers it: a letter of that id may still come from a file of letters."""
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+    """A job on its way in, with what it has behind it. `history` is JSON text, in queue time."""
+
+    job: NewJob
+    attempts: int = 0
+    landed: str | None = None
+    history: tuple[str, ...] = ()
+    result: str | None = None
+    """What came of it, for a job that is finished."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A job that was not stored, and why."""
+
+    why: str
+    full: bool = False
+    """Whether its queue has no room: later it may."""
+
+
+Came = Outcome | Refused
+
+
+def _gate(_batches: Any) -> Script[list[str]]:
+    yield from ()
+    return [ONE_AT_A_TIME]
+
+
+def _jobs(batches: Any) -> chain[NewJob]:
+    return chain.from_iterable((each.job for each in batch) for batch in batches)
+
+
+@writes(room=ROOM_TO_ACCEPT, size=len, gates=_gate)
+def bring_in_letters(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[list[list[Arrived]]]:
+    """Store letters that are not here yet, as `dead import` does; answer what became of each."""
+    answers = []
+    for batch in batches:
+        here = yield from known([each.id for each in batch])
+        fresh = [each for each in batch if each.id not in here]
+        [came] = yield from arrivals.bring_in(round_, [fresh])
+        stored = {each.id: answer for each, answer in zip(fresh, came, strict=True)}
+        answers.append([stored.get(each.id, "known") for each in batch])
+    return answers
+
+
+@writes(room=ROOM_TO_ACCEPT, size=len, newcomers=_jobs, gates=_gate)
+def bring_in_runnable(round_: Round, batches: Sequence[Sequence[Incoming]]) -> Script[list[list[Came]]]:
+    """Store jobs that will run, with their attempts and their history; answer what became of each."""
+    answers = []
+    for batch in batches:
+        came = yield from _bring_in(round_, batch)
+        tried = [each for each in batch if came[each.job.id] == "queued" and (each.attempts or each.landed)]
+        if tried:
+            yield "keep_attempts", [(each.job.id, each.attempts, each.landed) for each in tried]
+        yield from _keep_history([each for each in batch if came[each.job.id] == "queued"])
+        answers.append([_outcome(came[each.job.id], each) for each in batch])
+    return answers
+
+
+@writes(room=ROOM_TO_ACCEPT, size=len, newcomers=_jobs, gates=_gate)
+def bring_in_finished(round_: Round, batches: Sequence[Sequence[Incoming]]) -> Script[list[list[Came]]]:
+    """Store jobs that were finished elsewhere as completed ones, so that their keys are known here."""
+    answers = []
+    for batch in batches:
+        came = yield from _bring_in(round_, batch)
+        fresh = [each for each in batch if came[each.job.id] == "queued"]
+        for each in fresh:
+            [row] = yield "job_by_id", {"id": each.job.id}
+            yield from apply(round_, [_completion(JobRow(*row), each)])
+        answers.append(["completed" if each in fresh else came[each.job.id] for each in batch])
+    return answers
+
+
+def known(ids: Sequence[str]) -> Script[set[str]]:
+    """Tell which jobs are here, or were brought by an import before, or were letters that have ended."""
+    here = yield "known_ids", {"ids": text([*ids])}
+    gone = yield "former_letters", {"ids": text([*ids, *(f"{IMPORTED}{each}" for each in ids)])}
+    return {job_id.removeprefix(IMPORTED) for (job_id,) in (*here, *gone)}
+
+
+def _bring_in(round_: Round, batch: Sequence[Incoming]) -> Script[dict[str, Came]]:
+    """Store what is not here yet as queued jobs; give what became of each by its id."""
+    ids = [each.job.id for each in batch]
+    here = yield from known(ids)
+    came: dict[str, Came] = yield from _as_before(batch, here) if here else _nothing()
+    fresh = [each.job for each in batch if each.job.id not in here]
+    stored = yield from enqueue(round_, fresh) if fresh else _nobody()
+    for job, answer in zip(fresh, stored, strict=True):
+        came[job.id] = _came(job, answer)
+    settled = [(f"{IMPORTED}{job.id}", round_.now) for job in fresh if not isinstance(came[job.id], Refused)]
+    if settled:
+        yield "remember_imported", settled
+    return came
+
+
+def _nothing() -> Script[dict[str, Came]]:
+    yield from ()
+    return {}
+
+
+def _nobody() -> Script[list[Receipt | Conflict | Full]]:
+    yield from ()
+    return []
+
+
+def _as_before(batch: Sequence[Incoming], here: set[str]) -> Script[dict[str, Came]]:
+    """Answer for records whose ids are known: the same record again, or another one that has the same id."""
+    payloads: dict[str, str] = dict((yield "imported_payloads", {"ids": text(sorted(here))}))
+    return {each.job.id: _known(each.job, payloads.get(each.job.id)) for each in batch if each.job.id in here}
+
+
+def _known(job: NewJob, payload: str | None) -> Came:
+    if payload is None or payload == job.payload:
+        return "known"
+    return Refused(
+        f"an earlier import brought another payload under its id, as job {job.id}: the map was another one, or two "
+        "sources use the same ids; in that case name this one with --source NAME"
+    )
+
+
+def _came(job: NewJob, answer: Receipt | Conflict | Full) -> Came:
+    if isinstance(answer, Full):
+        return Refused(f"queue {job.queue!r} is full: it has {answer.most} jobs due; import it again later", full=True)
+    if isinstance(answer, Conflict):
+        key = f"its idempotency key {job.idempotency_key!r} belongs to job {answer.job_id}, with another payload"
+        return Refused(f"{key}; decide which one is right")
+    by_outcome: dict[str, Came] = {"duplicate": "duplicate", "coalesced": "coalesced"}
+    return by_outcome.get(answer.outcome, "queued")
+
+
+def _outcome(came: Came, incoming: Incoming) -> Came:
+    return "tried" if came == "queued" and incoming.attempts else came
+
+
+def _keep_history(batch: Sequence[Incoming]) -> Script[None]:
+    lines = [(each.job.id, place, line) for each in batch for place, line in enumerate(each.history, start=1)]
+    if lines:
+        yield "keep_imported_history", lines
+
+
+def _completion(row: JobRow, incoming: Incoming) -> Transition:
+    here = (row.n, row.token, row.id, row.queue, Move.RESOLVE, State.QUEUED)
+    return Transition(*here, result=incoming.result, carries=asked_by("import", "finished in its old store"))

@@ -1,0 +1,249 @@
+"""The child process: `python -m standfast.wings.isolation.child_main FD`, started by `child_process`.
+
+The main thread runs one handler at a time; a second thread reads what the worker says. When the worker is gone, the
+whole process group ends with it: nothing must run beside the job's next attempt.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import queue
+import runpy
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import Any, cast
+
+from standfast.concurrency.guarded import call_guarded
+from standfast.errors import StoreUnavailable
+from standfast.failure import classify
+from standfast.failure.error_place import with_place
+from standfast.job import Claim, LedgerNote
+from standfast.outcome import Cancel, Failed, Snooze, Succeeded
+from standfast.spine import payload
+from standfast.spine.claimed_job import SESSION
+from standfast.spine.run import call_plain, judge_return
+from standfast.wings.effects.handler_job import Job, JobServices
+from standfast.wings.effects.ledger import Ledger
+from standfast.wings.isolation import isolated_handler
+from standfast.wings.isolation.isolated_handler import IsolatedHandler
+from standfast.wings.isolation.messages import (
+    LENGTH,
+    Begin,
+    Ended,
+    Entered,
+    Fetched,
+    FetchReceipt,
+    FetchResult,
+    LogLine,
+    Note,
+    Noted,
+    Place,
+    Prepare,
+    Prepared,
+    Report,
+    Stop,
+    ToParent,
+    framed,
+    read_in_child,
+)
+
+MAIN = "__mp_main__"
+"""What the main program is called where it is imported here, as `multiprocessing` has it: its guard holds it back."""
+LONGEST_TRACE = 20_000
+
+
+class Wire:
+    """The socket to the worker."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._sending = threading.Lock()
+        self._asking = threading.Lock()
+        self.work: queue.SimpleQueue[Prepare | Begin] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Noted | Fetched] = queue.SimpleQueue()
+        self.job: Job | None = None
+
+    def send(self, message: ToParent) -> None:
+        """Send a message, of any thread."""
+        with self._sending:
+            self._socket.sendall(framed(message))
+
+    def ask(self, question: Note | FetchReceipt | FetchResult) -> Any:
+        """Ask the worker, and wait for its answer; one question at a time."""
+        with self._asking:
+            self.send(question)
+            return self._answers.get()
+
+    def read_all(self) -> None:
+        """Read until the worker is gone; then end with all that the handler started."""
+        while (message := self._read()) is not None:
+            if isinstance(message, Stop):
+                if self.job is not None:
+                    self.job.cancelled = True
+            elif isinstance(message, Noted | Fetched):
+                self._answers.put(message)
+            else:
+                self.work.put(message)
+        os.killpg(0, signal.SIGKILL)
+
+    def _read(self) -> Any:
+        header = self._exactly(LENGTH.size)
+        body = None if header is None else self._exactly(LENGTH.unpack(header)[0])
+        return None if body is None else read_in_child(body)
+
+    def _exactly(self, size: int) -> bytes | None:
+        parts = bytearray()
+        while len(parts) < size:
+            try:
+                chunk = self._socket.recv(size - len(parts))
+            except OSError:
+                return None
+            if not chunk:
+                return None
+            parts += chunk
+        return bytes(parts)
+
+
+class Asked:
+    """An answer of the worker, as the ledger waits for one in a plain function."""
+
+    def __init__(self, wire: Wire, question: Note | FetchReceipt | FetchResult) -> None:
+        self._wire = wire
+        self._question = question
+
+    def result(self) -> Any:
+        """Ask, and wait."""
+        answer = self._wire.ask(self._question)
+        if answer.error is not None:
+            raise StoreUnavailable(answer.error, definite=False)
+        return answer.entry if isinstance(answer, Noted) else answer.text
+
+
+class RemoteLedger(Ledger):
+    """The ledger of an attempt, written by the worker that holds the job."""
+
+    def __init__(self, wire: Wire, claim: Claim, declared: tuple[str, ...] = ()) -> None:
+        super().__init__(cast("Any", None), claim, payload.encode_value, declared)
+        self._wire = wire
+
+    def write(self, note: LedgerNote) -> Any:
+        """Have the worker write a note."""
+        return Asked(self._wire, Note(note))
+
+    def fetch(self, name: str) -> Any:
+        """Have the worker read a receipt."""
+        return Asked(self._wire, FetchReceipt(name))
+
+
+class ToWorker(logging.Handler):
+    """Sends what is logged to the worker, whose own logging decides where it goes."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__()
+        self._wire = wire
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one line."""
+        trace = record.exc_info and "".join(traceback.format_exception(*record.exc_info))[:LONGEST_TRACE]
+        place = (record.pathname, record.lineno, record.funcName)
+        self._wire.send(LogLine(record.name, record.levelno, record.getMessage(), *place, trace or None))
+
+
+def main() -> None:
+    """Serve the worker until it is gone."""
+    isolated_handler.in_child = True
+    wire = Wire(int(sys.argv[1]))
+    os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003 - it takes no keyword
+    threading.Thread(target=wire.read_all, name="standfast-parent", daemon=True).start()
+    logging.getLogger().addHandler(ToWorker(wire))
+    while True:
+        task = wire.work.get()
+        if isinstance(task, Prepare):
+            wire.send(Prepared(_prepare(task)))
+        else:
+            wire.send(_ran(wire, task))
+
+
+def _prepare(task: Prepare) -> str | None:
+    """Import what registers a handler; give why it is not here, if so."""
+    logging.getLogger().setLevel(task.log_level)
+    if _found(task.place) is not None:
+        return None
+    sys.path[:] = task.path
+    failed: str | None = call_guarded(lambda: _import(task.place), _trace)
+    if failed is None and _found(task.place) is None:
+        return f"importing {task.place.script or task.place.module} does not register it"
+    return failed
+
+
+def _import(place: Place) -> None:
+    if place.script is not None:
+        runpy.run_path(place.script, run_name=MAIN)
+    else:
+        importlib.import_module(place.module)
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+
+
+def _found(place: Place) -> IsolatedHandler | None:
+    return isolated_handler.MADE.get((place.queue, place.name, place.qualname))
+
+
+def _ran(wire: Wire, task: Begin) -> Ended:
+    """Run a handler and judge what came of it, as a worker would."""
+    try:
+        return call_guarded(lambda: _entered(wire, task), _raised)
+    finally:
+        wire.job = None
+
+
+def _entered(wire: Wire, task: Begin) -> Ended:
+    handler = isolated_handler.MADE[task.place[:3]]
+    given = handler.read(task.claim.payload, collected=task.claim.details.collected)
+    job = wire.job = _new_job(wire, task, given)
+    SESSION.set(task.claim.details.session)
+    wire.send(Entered())
+    try:
+        return _ended(judge_return(handler, job, call_plain(handler.plain, job)))
+    except (SystemExit, KeyboardInterrupt) as error:  # a failed attempt, and no end of the process
+        return _raised(error)
+
+
+def _raised(error: BaseException) -> Ended:
+    return Ended(failed=with_place(classify.of_exception(error), error), trace=_trace(error))
+
+
+def _new_job(wire: Wire, task: Begin, given: Any) -> Job:
+    services = JobServices(
+        begin_ledger=lambda claim: RemoteLedger(wire, claim),
+        fetch=lambda step: Asked(wire, FetchResult(step)).result(),
+        report=lambda _claim, fraction, note: wire.send(Report(fraction, note)),
+    )
+    job = Job(task.claim, task.rules, given, services)
+    if task.declared:
+        job.keep(RemoteLedger(wire, task.claim, task.declared))
+    return job
+
+
+def _ended(outcome: object) -> Ended:
+    match outcome:
+        case Succeeded():
+            return Ended(succeeded=outcome)
+        case Snooze():
+            return Ended(snoozed=outcome)
+        case Cancel():
+            return Ended(cancelled=outcome)
+        case Failed():
+            return Ended(failed=outcome)
+    raise TypeError(f"a plain handler cannot end as {outcome!r}")
+
+
+if __name__ == "__main__":
+    main()

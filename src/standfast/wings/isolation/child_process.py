@@ -1,0 +1,192 @@
+"""The child processes of one program, as the worker has them: started, lent to one job at a time, killed as a group.
+
+A child is a program of its own, never a fork: the worker has threads. One that did its job is kept for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from contextlib import suppress
+
+from standfast.concurrency.threads import with_timeout
+from standfast.wings.isolation.messages import (
+    LENGTH,
+    LogLine,
+    Place,
+    Prepare,
+    Prepared,
+    ToChild,
+    ToParent,
+    framed,
+    read_in_parent,
+)
+
+log = logging.getLogger("standfast.worker")
+
+LONGEST_START = 60.0
+"""Seconds a child may take to start and to import the application."""
+KEPT_FOR = 60.0
+"""Seconds a child without work is kept."""
+LAST_WORDS = 1.0
+"""Seconds after its end in which what a child said before still arrives, where another process holds its socket."""
+STARTS = (sys.executable, "-m", "standfast.wings.isolation.child_main")
+
+
+class Gone(ConnectionError):
+    """The child ended without a word; `how` says by which signal or exit code, `kind` in one word."""
+
+    def __init__(self, code: int) -> None:
+        self.kind = f"exit_{code}" if code >= 0 else _signal_name(-code)
+        self.how = f"ended with exit code {code}" if code >= 0 else f"was killed by {self.kind}"
+        super().__init__(f"its process {self.how}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal_{number}"
+
+
+class Child:
+    """One child process, and the socket to it."""
+
+    def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._over = asyncio.get_running_loop().create_task(self._watch())
+        self.retiring: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def start(cls) -> Child:
+        """Start a process in a session of its own: Ctrl-C is for the worker, and its group is killed as one."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *STARTS,
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        return cls(process, *await asyncio.open_connection(sock=ours))
+
+    async def _watch(self) -> None:
+        await self._process.wait()
+        await asyncio.sleep(LAST_WORDS)
+        self._writer.transport.abort()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.returncode is None
+
+    async def send(self, message: ToChild) -> None:
+        """Send a message; one to a child that is gone is lost, and `receive` says so."""
+        with suppress(ConnectionError):
+            self._writer.write(framed(message))
+            await self._writer.drain()
+
+    async def receive(self) -> ToParent:
+        """Wait for what it says; raise Gone if it ended instead. What it logs is logged here, whenever it comes."""
+        while True:
+            try:
+                header = await self._reader.readexactly(LENGTH.size)
+                message: ToParent = read_in_parent(await self._reader.readexactly(LENGTH.unpack(header)[0]))
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                raise await self._end() from error
+            if not isinstance(message, LogLine):
+                return message
+            _log(message)
+
+    async def _end(self) -> Gone:
+        """Say how it ended, once it has; one that closed its socket and goes on is killed."""
+        with suppress(TimeoutError):
+            await with_timeout(self._process.wait(), LAST_WORDS)
+        await self.kill()
+        return Gone(self._process.returncode or 0)
+
+    async def prepare(self, place: Place) -> str | None:
+        """Have it import what registers a handler; give why it cannot run it, if so."""
+        await self.send(Prepare(place, [*sys.path], logging.getLogger().getEffectiveLevel()))
+        answer = await self.receive()
+        while not isinstance(answer, Prepared):  # a thread that an earlier handler left behind still reports
+            answer = await self.receive()
+        return answer.error
+
+    async def kill(self) -> None:
+        """Kill it with everything it started, and wait until it is over."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        self._over.cancel()
+        self._writer.transport.abort()
+
+
+def _log(line: LogLine) -> None:
+    """Log a line of the child as if it had been logged here."""
+    logger = logging.getLogger(line.name)
+    if logger.isEnabledFor(line.level):
+        record = logger.makeRecord(line.name, line.level, line.file, line.line, line.text, (), None, line.function)
+        record.exc_text = line.trace
+        logger.handle(record)
+
+
+class Children:
+    """The children of one program, for each event loop its own. Those without work are kept for a while."""
+
+    def __init__(self) -> None:
+        self._idle: dict[asyncio.AbstractEventLoop, list[Child]] = {}
+
+    async def lend(self, place: Place) -> Child | str:
+        """Give a child that has a handler imported, or say why there can be none."""
+        child = self._idle_child() or await Child.start()
+        try:
+            error = await with_timeout(child.prepare(place), LONGEST_START)
+        except (Gone, TimeoutError) as failed:
+            await child.kill()
+            raise OSError(str(failed) or f"its process was not ready after {LONGEST_START:g} s") from failed
+        except asyncio.CancelledError:
+            await child.kill()
+            raise
+        if error is not None:
+            await child.kill()
+        return child if error is None else error
+
+    def _idle_child(self) -> Child | None:
+        idle = self._idle.get(asyncio.get_running_loop(), [])
+        while idle:
+            child = idle.pop()
+            if child.retiring is not None:
+                child.retiring.cancel()
+            if child.alive:
+                return child
+        return None
+
+    def take_back(self, child: Child) -> None:
+        """Keep a child for the next job."""
+        loop = asyncio.get_running_loop()
+        for gone in [each for each in self._idle if each.is_closed()]:
+            del self._idle[gone]
+        idle = self._idle.setdefault(loop, [])
+        idle.append(child)
+        child.retiring = loop.call_later(KEPT_FOR, self._retire, child, idle)
+
+    def _retire(self, child: Child, idle: list[Child]) -> None:
+        if child in idle:
+            idle.remove(child)
+            self._retired = asyncio.get_running_loop().create_task(child.kill())
+
+    async def close(self) -> None:
+        """End the children of this loop that have no work."""
+        for child in self._idle.pop(asyncio.get_running_loop(), []):
+            if child.retiring is not None:
+                child.retiring.cancel()
+            await child.kill()

@@ -1,0 +1,1 @@
+"""How far running jobs say they are."""

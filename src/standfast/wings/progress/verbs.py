@@ -1,0 +1,119 @@
+"""`job.progress(0.4, "note")`: the first word is written at once, later ones once a second, and the newest counts.
+
+Nothing waits for these writes, and a handler never fails because of them: they are for people who look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import threading
+import time
+from typing import Any
+
+from standfast.concurrency.locks import ForkableLock
+from standfast.errors import StoreUnavailable
+from standfast.job import Claim
+from standfast.printable import printable
+from standfast.store.store import Store
+from standfast.wings.progress.scripts import ProgressReport, write_reports
+
+log = logging.getLogger("standfast.worker")
+
+EVERY = 1.0
+"""Seconds between two writes for one attempt."""
+LONGEST_NOTE = 200
+"""Characters of a note that are kept."""
+MOST_KNOWN = 1000
+"""Attempts of which the time of the last write is known, before those that are long past are forgotten."""
+
+Attempt = tuple[int, int]
+"""A job's number, and the token of the attempt."""
+
+
+class ProgressReports:
+    """Writes what the attempts of one process say of themselves."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = ForkableLock()
+        self._written: dict[Attempt, float] = {}
+        self._waiting: dict[Attempt, ProgressReport] = {}
+        self._timer_of: int | None = None
+        """The process whose timer is under way."""
+
+    def report(self, claim: Claim, fraction: float, note: str | None) -> None:
+        """Take what an attempt says. This may be called on any thread, and does not wait."""
+        said = ProgressReport(claim.n, claim.token, claim.attempts, _share(claim, fraction), _words(note))
+        with self._lock:
+            first = self._is_first(said)
+            if first and _on_loop():
+                self._store.write(write_reports, said).start().add_done_callback(_met)
+                return
+            self._waiting[said.n, said.token] = said
+            self._start_timer(0.0 if first else EVERY)
+
+    def _is_first(self, said: ProgressReport) -> bool:
+        """Tell whether nothing was written for an attempt lately; from now on something was."""
+        now = time.monotonic()
+        if len(self._written) > MOST_KNOWN:
+            self._written = {whose: at for whose, at in self._written.items() if now - at < EVERY}
+        if now - self._written.get((said.n, said.token), -math.inf) < EVERY:
+            return False
+        self._written[said.n, said.token] = now
+        return True
+
+    def _start_timer(self, seconds: float) -> None:
+        if self._timer_of == os.getpid():
+            return
+        timer = threading.Timer(seconds, self._write_waiting)
+        timer.daemon = True
+        timer.start()
+        self._timer_of = os.getpid()
+
+    def _write_waiting(self) -> None:
+        with self._lock:
+            waiting, self._waiting, self._timer_of = self._waiting, {}, None
+            self._written |= dict.fromkeys(waiting, time.monotonic())
+        try:
+            self._store.write_all(write_reports, list(waiting.values())).result()
+        except StoreUnavailable as error:
+            _missed(error)
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _met(writing: asyncio.Future[Any]) -> None:
+    error = None if writing.cancelled() else writing.exception()
+    if error is not None:
+        _missed(error)
+
+
+def _missed(error: BaseException) -> None:
+    log.debug("how far a job is could not be written, and is not tried again: %s", error)
+
+
+def _share(claim: Claim, fraction: float) -> float:
+    """Check a share of the work. One that is too high or too low is a slip that must not fail the job."""
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or math.isnan(fraction):
+        raise TypeError(f"job.progress takes the share that is done, from 0 to 1, such as 0.4, not {fraction!r}")
+    if not 0 <= fraction <= 1:
+        log.warning(
+            "job %s says that its progress is %g; it is shown as %d %%, because progress is a share from 0 to 1",
+            claim.id,
+            fraction,
+            100 if fraction > 1 else 0,
+        )
+    return min(1.0, max(0.0, float(fraction)))
+
+
+def _words(note: str | None) -> str | None:
+    return None if note is None else printable(str(note)[:LONGEST_NOTE])

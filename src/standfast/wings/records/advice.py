@@ -1,0 +1,34 @@
+"""The advice that a job's failure carries, by where the job is now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from standfast.failure import Failure, Landed
+from standfast.failure.letter_advice import APPROVAL, REPLAYED_AGAIN, RUNS_AGAIN, TRIED_AGAIN, as_letter
+from standfast.lifecycle import LETTERS, State
+from standfast.views import Attempt, Triage
+
+LOOK_FAILED = "look_failed"
+
+
+def may_have_landed(failure: Failure | None, history: Sequence[Attempt]) -> bool:
+    """Tell whether any attempt may have done it: "not done" is said only of what certainly was not."""
+    maybe = failure is not None and failure.landed == Landed.MAYBE
+    return maybe or any(line.landed == Landed.MAYBE for line in history)
+
+
+def advised(failure: Failure, state: State, triage: Triage | None, history: Sequence[Attempt]) -> Failure:
+    """Give a failure with the advice that holds where its job is now."""
+    if state not in LETTERS:
+        if failure.reason_code == LOOK_FAILED and state != State.RUNNING:
+            return failure
+        return replace(failure, advice=RUNS_AGAIN if state == State.RUNNING else TRIED_AGAIN)
+    status = None if triage is None else triage.replay_status
+    if status == "scheduled":
+        return replace(failure, advice=REPLAYED_AGAIN)
+    if state == State.HELD and status == "approval_pending":
+        return replace(failure, advice=APPROVAL)
+    return as_letter(failure, maybe=may_have_landed(failure, history))

@@ -1,0 +1,149 @@
+"""A caller's own SQLite database, whichever library they reach it by: `sqlite3`, SQLAlchemy or Django.
+
+None of these libraries is imported here: a caller who hands in a connection has loaded its library.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from standfast.concurrency.flows import Answer, SyncOrAsync
+from standfast.errors import ConfigurationError
+
+if TYPE_CHECKING:  # a caller without such a database need not load a second SQLite
+    import sqlite3
+
+T = TypeVar("T")
+
+BLOCKING = ("Connection", "Session", "scoped_session")
+"""Classes of SQLAlchemy whose calls block."""
+AWAITED = ("AsyncConnection", "AsyncSession", "async_scoped_session")
+"""Classes of SQLAlchemy whose calls are awaited."""
+SQLITE = "sqlite"
+
+
+class Sqlite3:
+    """A connection of `sqlite3`. Its own kind of rows does not matter."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.driver: Any = connection
+
+    def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
+        """Execute one statement; give its rows."""
+        cursor = self.driver.cursor()
+        cursor.row_factory = None  # their connection may make anything of a row
+        rows: list[Any] = cursor.execute(sql, given).fetchall()
+        return rows
+
+
+class SqlAlchemy:
+    """A connection of SQLAlchemy to SQLite, over `sqlite3` or aiosqlite: its transaction is SQLAlchemy's."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.driver: Any = connection.connection.driver_connection
+        self.ask("SELECT 1")  # the first statement has SQLAlchemy begin, if it begins at all
+        if self.driver.isolation_level is None and not self.driver.in_transaction:
+            refuse_autocommit()
+
+    def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
+        """Execute one statement; give its rows."""
+        result = self._connection.exec_driver_sql(sql, tuple(given))
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
+CallersDatabase = Sqlite3 | SqlAlchemy
+Use = Callable[[CallersDatabase], T]
+
+
+def refuse_autocommit() -> NoReturn:
+    """Refuse a connection that would commit each statement by itself."""
+    raise ConfigurationError(
+        "tx is in autocommit mode and no transaction is open, so nothing could be rolled back; nothing was written: "
+        "begin a transaction first, or enqueue without tx="
+    )
+
+
+def unwrapped(tx: Any) -> Any:
+    """Give the driver's connection under Django's, in whose transaction we write; anything else as it is."""
+    if not _is_djangos(tx):
+        return tx
+    if not tx.in_atomic_block:
+        raise ConfigurationError(
+            "tx is Django's connection, and no transaction is open, so nothing could be rolled back; nothing was "
+            "written: call this inside transaction.atomic(), or enqueue without tx="
+        )
+    tx.ensure_connection()
+    return tx.connection
+
+
+def _is_djangos(tx: object) -> bool:
+    """Recognise `connections["default"]`, and `django.db.connection`, which stands for it."""
+    kinds = {(kind.__module__, kind.__name__) for kind in type(tx).__mro__}
+    return not kinds.isdisjoint(
+        {("django.db.backends.base.base", "BaseDatabaseWrapper"), ("django.utils.connection", "ConnectionProxy")}
+    )
+
+
+def is_sqlite3(given: object) -> bool:
+    """Tell whether this is a connection of sqlite3, without loading it."""
+    return any(kind.__module__ == "sqlite3" for kind in type(given).__mro__)
+
+
+def sqlite3_connection(given: object) -> Sqlite3:
+    """Take a connection of sqlite3."""
+    library = sys.modules.get("sqlite3")  # a caller with a connection has loaded it
+    if library is None or not isinstance(given, library.Connection):
+        raise ConfigurationError(f"tx must be a connection of sqlite3, not {type(given).__name__}")
+    return Sqlite3(given)
+
+
+def in_callers_database(tx: Any, use: Use[T]) -> Answer[T] | None:
+    """Have this used on a caller's SQLite database, in their transaction; None if `tx` leads to no such database."""
+    if is_sqlite3(tx):
+        return _in_this_thread(lambda: use(sqlite3_connection(tx)))
+    kind = _kind_of_sqlalchemy(tx)
+    if kind is None or _dialect_of(tx) != SQLITE:
+        return None
+    return _on_awaited(tx, use) if kind in AWAITED else _in_this_thread(lambda: use(SqlAlchemy(_connection_of(tx))))
+
+
+def _kind_of_sqlalchemy(tx: object) -> str | None:
+    names = (kind.__name__ for kind in type(tx).__mro__ if kind.__module__.partition(".")[0] == "sqlalchemy")
+    return next((name for name in names if name in (*BLOCKING, *AWAITED)), None)
+
+
+def _connection_of(tx: Any) -> Any:
+    """Give a session's connection, or the connection itself: that one's `connection` is the driver's."""
+    return tx if hasattr(tx, "exec_driver_sql") else tx.connection()
+
+
+def _dialect_of(tx: Any) -> str:
+    """Name the kind of database without connecting to it, which could keep the loop waiting."""
+    bound = tx if hasattr(tx, "exec_driver_sql") else tx.get_bind()
+    return str(bound.dialect.name)
+
+
+def _on_awaited(tx: Any, use: Use[T]) -> Answer[T]:
+    async def awaited() -> T:
+        found = _connection_of(tx)
+        connection = found if found is tx else await found
+        used: T = await connection.run_sync(lambda beneath: use(SqlAlchemy(beneath)))
+        return used
+
+    return SyncOrAsync(awaited, _refuse_to_block)
+
+
+def _refuse_to_block() -> NoReturn:
+    raise ConfigurationError("tx is a connection to be awaited; nothing was written: await sf.enqueue(…, tx=…) instead")
+
+
+def _in_this_thread(work: Callable[[], T]) -> Answer[T]:
+    """Do it in the thread that asks, with a loop or without: a connection of SQLite belongs to one thread."""
+
+    async def awaited() -> T:
+        return work()
+
+    return SyncOrAsync(awaited, work)

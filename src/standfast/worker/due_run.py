@@ -1,0 +1,47 @@
+"""Runs what is due until nothing is: for tests (`run_all_due`), and for `standfast worker --once` (`finish_due`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from functools import partial
+
+from standfast.worker.claimer import Claimer
+from standfast.worker.executor import Executor
+from standfast.worker.redriver import Redriver
+from standfast.worker.suspects import Suspects
+
+LOOK_AGAIN = 0.01
+"""Seconds between two looks whether a worker has anything left to claim or to run."""
+
+
+async def run_all_due(
+    claimer: Claimer, executor: Executor, redriver: Redriver, at_once: int | None = None
+) -> Counter[str]:
+    """Run what is due, and what replays and redrives make due; what time must pass for stays."""
+    run = partial(claimer.claim_until_empty, executor.idle, at_once)
+    ran = await run()
+    while True:
+        latest = await run() if await _drives(redriver) else None
+        if not latest:
+            return ran
+        ran += latest
+
+
+async def finish_due(claimer: Claimer, executor: Executor, redriver: Redriver, suspects: Suspects) -> None:
+    """Let a claimer that keeps to its slots come to the end of what is due, with what that makes due."""
+    before = -1
+    while executor.ends.ended != before:
+        before = executor.ends.ended
+        await _drives(redriver)
+        claimer.look_everywhere()
+        while not claimer.is_sated or suspects.busy or not await executor.idle(LOOK_AGAIN):  # noqa: ASYNC110 - three facts
+            await asyncio.sleep(LOOK_AGAIN)
+
+
+async def _drives(redriver: Redriver) -> bool:
+    """Take replays and redrives further; tell whether that made anything due."""
+    replayed = await redriver.replays_due()
+    redriving = await redriver.drive(f"drain-{os.getpid()}")  # the next one goes on with it
+    return bool(replayed or redriving)

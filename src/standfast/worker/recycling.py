@@ -1,0 +1,56 @@
+"""When a worker process has done enough: it ends what it has begun, and starts anew."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import msgspec
+
+from standfast.printable import count_of, data_size
+
+log = logging.getLogger("standfast.worker")
+
+EVERY = 0.2
+"""Seconds between two looks."""
+STATM = Path("/proc/self/statm")
+
+
+class Recycling(msgspec.Struct, frozen=True, kw_only=True):
+    """How many attempts a process ends, and how many bytes of memory it takes, before it starts anew."""
+
+    after: int | None = None
+    above: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.after is not None or self.above is not None
+
+    def checked_at_start(self) -> Recycling:
+        """Leave out a limit of memory that a process is above before its first job: it would start anew for good."""
+        if self.above is None or (taken := memory_taken()) <= self.above:
+            return self
+        log.warning(
+            "this worker takes %s before its first job, more than --recycle-above: that limit is not kept",
+            data_size(taken),
+        )
+        return Recycling(after=self.after)
+
+    def why_now(self, ended: int) -> str | None:
+        """Say why it is time after so many attempts; None if it is not."""
+        if self.after is not None and ended >= self.after:
+            return f"it has run {count_of(ended, 'job')}"
+        if self.above is not None and (taken := memory_taken()) > self.above:
+            return f"it takes {data_size(taken)} of memory"
+        return None
+
+
+def memory_taken() -> int:
+    """Give the bytes of memory that this process has in use; where only the most so far is known, that."""
+    import resource  # noqa: PLC0415 - not on every system, and few processes need it
+
+    try:
+        return int(STATM.read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024

@@ -1,0 +1,190 @@
+"""Several worker processes under one: started, started anew when they die, told to stop, and waited for.
+
+The process that supervises imports no application and opens no store: what breaks a worker cannot break it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import time
+from asyncio.subprocess import Process
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from standfast.portable import on_signal
+from standfast.worker.alive_file import WITHIN, kept_alive, why_not_alive
+
+log = logging.getLogger("standfast.worker")
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""Seconds before a process is started anew, after so many in a row that ended soon."""
+LONG_ENOUGH = 60.0
+"""Seconds after which the end of a process is no longer counted as one of a row."""
+LOOK_EVERY = 0.3
+"""Seconds between two looks for changed source files."""
+
+Command = Callable[[int], Sequence[str]]
+"""Gives the command of the process with this place, from 1 on."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be supervised."""
+
+    command: Command
+    processes: int = 1
+    changed: Callable[[], bool] | None = None
+    """Tells whether source files have changed since it was last asked: then all processes are started anew."""
+    alive: str | None = None
+    """The file that is touched while every process is alive by its own."""
+
+
+class WorkerProcess:
+    """One worker process, and the socket to it."""
+
+    def __init__(self, place: int, process: Process, ours: socket.socket) -> None:
+        self.place = place
+        self.process = process
+        self._ours = ours
+        self.began = time.monotonic()
+        self.told_to_stop = False
+
+    def was_ready(self) -> bool:
+        """Tell whether it has come so far that it can claim."""
+        with suppress(BlockingIOError, ConnectionError):
+            return bool(self._ours.recv(1, socket.MSG_PEEK))
+        return False
+
+    def stop(self) -> None:
+        """Have it drain; a second time, exit at once."""
+        self.told_to_stop = True
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+
+    async def ends(self) -> int:
+        """Wait for its end; give its exit code."""
+        return await self.process.wait()
+
+    def let_go(self) -> None:
+        """Close the socket; a process that still runs would take that for the end of this one."""
+        self._ours.close()
+
+
+async def start(place: int, command: Sequence[str]) -> WorkerProcess:
+    """Start a worker process, in a group of its own: Ctrl-C is for the one that supervises, which passes it on."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)  # noqa: FBT003 - it takes no keyword
+    with theirs:
+        options: dict[str, Any] = {"stdin": asyncio.subprocess.DEVNULL, "process_group": 0}
+        options["pass_fds"] = (theirs.fileno(),)
+        process = await asyncio.create_subprocess_exec(*command, "--supervised", str(theirs.fileno()), **options)
+    return WorkerProcess(place, process, ours)
+
+
+class Supervisor:
+    """Keeps as many worker processes running as were asked for, until it is told to stop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._running: dict[int, WorkerProcess] = {}
+        self._stopping = asyncio.Event()
+        self._news = asyncio.Event()
+        """Set when source files have changed: a process that could not start is tried again."""
+        self._one_was_ready = False
+        self._code = 0
+
+    async def run(self) -> int:
+        """Supervise; give the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            on_signal(number, self._stop)
+        async with kept_alive(self._plan.alive, self._all_alive):
+            places = range(1, self._plan.processes + 1)
+            keeping = [loop.create_task(self._keep(place)) for place in places]
+            watching = loop.create_task(self._watch())
+            await asyncio.gather(*keeping)
+            watching.cancel()
+        return self._code
+
+    def _stop(self, code: int = 0) -> None:
+        """Have every process drain. Told a second time, they exit at once."""
+        if not self._stopping.is_set():
+            log.info("%d worker processes drain", len(self._running))
+        self._code = self._code or code
+        self._stopping.set()
+        for each in self._running.values():
+            each.stop()
+
+    async def _keep(self, place: int) -> None:
+        """Keep one process running."""
+        in_a_row = 0
+        while not self._stopping.is_set():
+            self._news.clear()
+            worker = self._running[place] = await start(place, self._plan.command(place))
+            if self._stopping.is_set():  # told so while it was started
+                worker.stop()
+            code = await worker.ends()
+            del self._running[place]
+            ready = worker.was_ready()
+            worker.let_go()
+            self._one_was_ready |= ready
+            in_a_row = 0 if time.monotonic() - worker.began > LONG_ENOUGH else in_a_row + 1
+            await self._after(worker, code, in_a_row, ready=ready)
+
+    async def _after(self, worker: WorkerProcess, code: int, in_a_row: int, *, ready: bool) -> None:
+        """Decide about a process that has ended: leave it, give up, or wait until it is started anew."""
+        if worker.told_to_stop:
+            if self._stopping.is_set() and code and (ready or code != -signal.SIGTERM):
+                self._code = self._code or 1
+        elif self._plan.changed is not None and not ready:
+            log.error("worker process %d %s; it starts again when a file changes", worker.place, how(code))
+            await self._until(self._news)
+        elif not ready and not self._one_was_ready:
+            log.error("worker process %d %s before it was ready; all of them end", worker.place, how(code))
+            self._stop(code if code > 0 else 1)
+        else:
+            pause = PAUSES[min(in_a_row, len(PAUSES)) - 1] if in_a_row else PAUSES[0]
+            log.warning("worker process %d %s; another one starts in %g s", worker.place, how(code), pause)
+            await self._until(self._news, pause)
+
+    async def _until(self, event: asyncio.Event, at_most: float | None = None) -> None:
+        """Wait for an event, so many seconds at most, or until told to stop."""
+        waiting = [asyncio.ensure_future(each.wait()) for each in (event, self._stopping)]
+        await asyncio.wait(waiting, timeout=at_most, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+
+    async def _watch(self) -> None:
+        """Have every process start anew when source files change."""
+        changed = self._plan.changed
+        while changed is not None:
+            await asyncio.sleep(LOOK_EVERY)
+            if await asyncio.to_thread(changed):
+                log.info("source files have changed: the worker starts anew")
+                self._news.set()
+                for each in self._running.values():
+                    if not each.told_to_stop:
+                        each.stop()
+
+    def _all_alive(self) -> bool:
+        places = range(1, self._plan.processes + 1)
+        return all(why_not_alive(alive_file_of(str(self._plan.alive), each), WITHIN) is None for each in places)
+
+
+def alive_file_of(path: str, place: int) -> Path:
+    """Give the file that one of several processes touches."""
+    return Path(f"{path}.{place}")
+
+
+def how(code: int) -> str:
+    """Say how a process ended."""
+    if code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

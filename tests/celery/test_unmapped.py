@@ -1,0 +1,211 @@
+"""What does not map is refused where it is written, and names what standfast has in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from datetime import timedelta
+
+import pytest
+
+from standfast.celery import Celery, group, shared_task
+from standfast.celery.schedules import crontab, schedule
+from standfast.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"soft_time_limit": 5}, "time_limit"),
+        ({"serializer": "pickle"}, "JSON"),
+        ({"acks_late": False}, "replay='manual'"),
+        ({"reject_on_worker_lost": False}, "replay='manual'"),
+        ({"compression": "gzip"}, "reference"),
+        ({"max_retrys": 5}, "did you mean 'max_retries'"),
+    ],
+)
+def test_options_of_a_task_are_refused_at_its_declaration(app, options, names):
+    with pytest.raises(ConfigurationError, match=names):
+        app.task(**options)
+    with pytest.raises(ConfigurationError, match=names):
+        shared_task(**options)
+
+
+def test_an_async_task_is_refused(app):
+    with pytest.raises(ConfigurationError, match=r"sf\.handler"):
+
+        @app.task
+        async def fetch():
+            pass
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"link": 1}, "chain"),
+        ({"link_error": 1}, "dead letter"),
+        ({"serializer": "pickle"}, "JSON"),
+        ({"routing_key": "a.b"}, "queue="),
+        ({"retry_policy": {}}, "otherwise="),
+        ({"countdwn": 1}, "did you mean 'countdown'"),
+        ({"queue": "nowhere"}, "task_queues"),
+    ],
+)
+def test_options_of_a_call_are_refused_before_anything_is_written(app, options, names):
+    @app.task
+    def add():
+        pass
+
+    with pytest.raises(ConfigurationError, match=names):
+        add.apply_async(**options)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "names"),
+    [
+        ("task_serializer", "pickle", "JSON"),
+        ("accept_content", ["json", "pickle"], "JSON"),
+        ("task_acks_late", False, "replay='manual'"),
+        ("worker_prefetch_multiplier", 4, "leave it out"),
+        ("broker_transport_options", {"visibility_timeout": 3600}, "lease"),
+        ("worker_max_tasks_per_child", 100, "--recycle-after"),
+        ("beat_scheduler", "django_celery_beat", "no beat process"),
+        ("task_soft_time_limit", 3, "time_limit"),
+        ("taks_routes", {}, "did you mean 'task_routes'"),
+    ],
+)
+def test_settings_are_refused_where_they_are_set(app, setting, value, names):
+    with pytest.raises(ConfigurationError, match=names):
+        app.conf.update({setting: value})
+    with pytest.raises(ConfigurationError, match=names):
+        setattr(app.conf, setting, value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("task_acks_late", True), ("task_serializer", "json"), ("accept_content", ["json"]), ("task_track_started", True)],
+)
+def test_settings_that_hold_anyway_are_taken(app, setting, value):
+    app.conf[setting] = value
+    assert app.conf[setting] == value
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "names"),
+    [
+        ("signals", "task_prerun", "middleware"),
+        ("signals", "worker_ready", "on_startup"),
+        ("signals", "task_sent", "on_failure"),
+        ("exceptions", "SoftTimeLimitExceeded", "time_limit"),
+        ("schedules", "solar", "eta"),
+    ],
+)
+def test_names_that_do_not_map_are_refused_at_their_import(module, name, names):
+    with pytest.raises(ConfigurationError, match=names):
+        getattr(importlib.import_module(f"standfast.celery.{module}"), name)
+
+
+def test_names_that_celery_does_not_have_are_no_attributes():
+    import standfast.celery as shim  # noqa: PLC0415 - only here
+
+    assert not hasattr(shim, "nonsense")
+
+
+def test_a_foreign_broker_needs_a_store_that_is_named(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    app = Celery("shop", broker="redis://:secret@cache/0", backend="rpc://")
+    with pytest.raises(ConfigurationError, match="STANDFAST_URL") as raised:
+        _ = app.sf
+    assert "secret" not in str(raised.value)
+    monkeypatch.setenv("STANDFAST_URL", "sqlite:///shop.db")
+    assert app.sf.settings.url.value == "sqlite:///shop.db"
+
+
+def test_a_rate_limit_needs_a_queue_of_its_own(tmp_path):
+    app = Celery("shop", broker=str(tmp_path / "shop.db"))
+
+    @app.task(rate_limit="10/m", name="mail")
+    def mail():
+        pass
+
+    @app.task(name="other")
+    def other():
+        pass
+
+    with pytest.raises(ConfigurationError, match="Give it its own queue"):
+        _ = app.sf
+
+
+def test_a_rate_limit_is_its_queues_rate(app):
+    @app.task(rate_limit="10/m", queue="mail")
+    def mail():
+        pass
+
+    @app.task
+    def other():
+        pass
+
+    listed = asyncio.run(app.sf.queues.describe())
+    assert listed.keys() == {"celery", "mail"}
+    rates = [listed[name]["rules"].rate for name in ("mail", "celery")]
+    assert (rates[0].limit, rates[0].per, rates[1]) == (10, 60.0, None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: crontab(day_of_week=1, day_of_month=13),
+        lambda: crontab(minute=0, nowfun=None),
+        lambda: schedule(0.5),
+        lambda: schedule(5, relative=True),
+    ],
+)
+def test_schedules_that_would_run_at_other_times_are_refused(make):
+    with pytest.raises(ConfigurationError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("given", "cron"),
+    [
+        (crontab(), "* * * * *"),
+        (crontab(minute=0, hour="*/3"), "0 */3 * * *"),
+        (crontab(minute="0,30", hour=[8, 17], day_of_week="mon-fri"), "0,30 8,17 * * mon-fri"),
+        (crontab(0, 0, day_of_month="1", month_of_year="1, 7"), "0 0 1 1,7 *"),
+    ],
+)
+def test_a_crontab_is_one(given, cron):
+    assert given.when("UTC") == {"cron": cron, "tz": "UTC"}
+    assert schedule(timedelta(minutes=2)).when("UTC") == {"every": 120.0}
+
+
+def test_retries_that_a_job_cannot_keep_are_refused(app):
+    @app.task(bind=True)
+    def later(self, **options):
+        self.retry(**options)
+
+    for options in ({"args": (1,)}, {"throw": False}, {"countdown": 90_000}, {"max_retries": 9}):
+        result = later.apply(kwargs=options)
+        assert isinstance(result.result, ConfigurationError), options
+
+
+@pytest.mark.parametrize(
+    ("name", "names"), [("control", "revoke"), ("events", "subscribe"), ("backend", "AsyncResult")]
+)
+def test_attributes_of_an_app_that_do_not_map_say_so(app, name, names):
+    with pytest.raises(ConfigurationError, match=names):
+        getattr(app, name)
+    assert not hasattr(app, "nonsense")
+
+
+@pytest.mark.parametrize(("name", "names"), [("on_error", "dead letter"), ("link", "chain")])
+def test_callbacks_of_a_signature_that_do_not_map_say_so(app, name, names):
+    with pytest.raises(ConfigurationError, match=names):
+        getattr(app.task(lambda: None).s(), name)
+
+
+def test_an_empty_chord_needs_a_body():
+    from standfast.celery import chord  # noqa: PLC0415 - only here
+
+    with pytest.raises(ConfigurationError, match="body"):
+        chord(group())()

@@ -1,0 +1,1 @@
+"""A small Django application: orders, and tasks about them."""

@@ -1,0 +1,10 @@
+"""So does atexit."""
+import atexit
+
+
+class Buffer:
+    async def flush(self):
+        pass
+
+    def open(self):
+        atexit.register(self.flush)  # expect: async-callback

@@ -1,0 +1,13 @@
+"""The loop is an attribute."""
+import asyncio
+
+
+class Client:
+    def __init__(self):
+        self.loop = asyncio.new_event_loop()
+
+    async def send(self):
+        pass
+
+    def start(self):
+        self.loop.create_task(self.send())  # expect: dangling-task

@@ -1,0 +1,10 @@
+"""The loop is an argument, known by its annotation only."""
+import asyncio
+
+
+async def send():
+    pass
+
+
+def start(where: asyncio.AbstractEventLoop):
+    where.create_task(send())  # expect: dangling-task

@@ -1,0 +1,1 @@
+"""One module appends, another one reads and removes the file."""

@@ -1,0 +1,16 @@
+"""The function answers None if it works, and None if it fails."""
+import requests
+
+
+def notify(event):
+    try:
+        requests.post("https://example.org/hook", json=event, timeout=5).raise_for_status()
+    except requests.exceptions.RequestException:  # expect: network-error-swallowed
+        return None
+
+
+def check():
+    try:
+        notify({1: object()})
+    except TypeError:
+        pass

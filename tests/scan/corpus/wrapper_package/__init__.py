@@ -1,0 +1,4 @@
+"""The wrapper is imported through a package."""
+from .spawning import start
+
+__all__ = ["start"]
