@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -139,6 +140,9 @@ SERVER_FIXTURES = frozenset({"shared_server", "postgres_url", "used_postgres_url
 """The fixtures that give a test a PostgreSQL."""
 
 
+VALUES_ON_POSTGRES = 2
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what needs a PostgreSQL, by what it asks for rather than by its name, so that no test can be forgotten."""
     if not _needs_postgres(item):
@@ -148,13 +152,31 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.long)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test's many values, run two on PostgreSQL in every run, and all of them in script/soak.
+
+    Every value runs on SQLite in every run. What tests the server's statements has no engine to choose, and runs whole.
+    """
+    seen: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, pytest.Function) and _chooses_postgres(item):
+            test = item.nodeid.partition("[")[0]
+            seen[test] += 1
+            if seen[test] > VALUES_ON_POSTGRES:
+                item.add_marker(pytest.mark.long)
+
+
 def _needs_postgres(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function):
         return False
+    return _chooses_postgres(item) or not SERVER_FIXTURES.isdisjoint(item.fixturenames)
+
+
+def _chooses_postgres(item: pytest.Function) -> bool:
+    """Tell whether this is the PostgreSQL one of a test that runs on both engines."""
     chosen = item.callspec.params.values() if hasattr(item, "callspec") else ()
     # Some parameters are objects that raise when they are compared.
-    named = any(type(each) is str and each == "postgres" for each in chosen)
-    return named or not SERVER_FIXTURES.isdisjoint(item.fixturenames)
+    return any(type(each) is str and each == "postgres" for each in chosen)
 
 
 def pytest_collection() -> None:

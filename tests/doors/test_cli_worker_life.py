@@ -81,6 +81,8 @@ def stop():
     os.kill(os.getpid(), signal.SIGTERM)
 """
 
+STOPPED_AT_THE_START = STOPPED_AT_THE_END.replace("on_shutdown", "on_startup")
+
 
 @pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.postgres)])
 def store(request: pytest.FixtureRequest, here: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -199,6 +201,14 @@ def test_a_start_up_hook_that_fails_ends_the_worker_with_one_line_and_exit_code_
     assert "app.py, line" in line
     assert b"Traceback" not in failed.stderr
     assert [(each["id"], each["state"]) for each in listed()] == [(job, "queued")]
+
+
+def test_a_process_that_runs_suspects_ends_what_its_hooks_began_also_when_it_is_told_to_stop_while_it_starts(file):
+    (file / "app.py").write_text(APP + STOPPED_AT_THE_START)
+    with WorkerProcess("app:sf", "--suspects-of", str(os.getpid())) as worker:
+        assert worker.ends() == 0
+    assert len(pids("up")) == 1
+    assert pids("up") == pids("down")
 
 
 # --- several processes

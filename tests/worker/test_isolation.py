@@ -16,6 +16,8 @@ from standfast.outcome import Failed
 from tests.waiting import ended, failure_of, job_of, seen
 from tests.worker.isolated_app import register
 
+pytestmark = pytest.mark.long_on_postgres  # the child process neither opens nor asks a store
+
 
 @pytest.fixture
 def isolated(disk: Standfast) -> Standfast:

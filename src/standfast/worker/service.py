@@ -144,12 +144,12 @@ async def run_suspects_until_none(
 
     `tell` is the pipe to that process.
     """
-    async with store, make() as worker:
-        running = asyncio.create_task(worker.run_suspects(parent, partial(_write, tell)))
-        on_signal(signal.SIGTERM, running.cancel)
-        await asyncio.wait([running])
-    if not running.cancelled():
-        running.result()
+    signals = Signals(None)  # first: what a start-up hook began, a shut-down hook must end
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(store)
+        worker = make()
+        if await signals.unless_they_come(stack.enter_async_context(worker)):
+            await signals.unless_they_come(worker.run_suspects(parent, partial(_write, tell)))
     _exit_if_left_behind(worker)
 
 

@@ -20,7 +20,7 @@ from standfast.errors import StoreDamaged, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
 from standfast.store.sqlite.disk import Disk
-from standfast.store.sqlite.file_schema import migrate
+from standfast.store.sqlite.file_schema import fill_memory, migrate
 from standfast.store.sqlite.handle import (
     check_engine_version,
     check_file_system,
@@ -119,9 +119,10 @@ class Files:
             ) from error
 
     def _prepare(self) -> None:
-        if self.memory:
-            self._anchor = self._anchor or connect(self._location, memory=True)
-        elif self.baton is None and self._vfs is None:
+        if self.memory and self._anchor is None:
+            self._anchor = connect(self._location, memory=True)
+            fill_memory(self._anchor)
+        elif not self.memory and self.baton is None and self._vfs is None:
             path = Path(self.path)
             check_file_system(path.parent)
             check_not_open_elsewhere(path)
