@@ -80,8 +80,14 @@ FALLS = (
         why="A newcomer does not even lock a key that an unfinished job has: only whoever has the job's row does.",
     ),
     fall(
+        "tally_workflows set_progress end_workflow",
+        after="workers",
+        why="A heartbeat in the round of a step's end. Another process locks a worker's row only when it takes the worker"
+        f" for dead; a circle needs one that does so while the worker lives, and has the workflow. {TRIED_AGAIN}.",
+    ),
+    fall(
         "release_workflow_key",
-        after="jobs approvals policy redrives consent workflows",
+        after="jobs approvals policy redrives consent workflows workers",
         why="The key of a workflow that has not ended is locked only by whoever has the workflow's row.",
     ),
     fall(
@@ -93,6 +99,11 @@ FALLS = (
         "answer_approval void_approvals",
         after="policy redrives consent workflows",
         why="An approval is locked only by whoever has its letter's row, or its redrive's.",
+    ),
+    fall(
+        "file_asks",
+        after="workflows",
+        why="A question about consent is written only by whoever has the row of its job.",
     ),
     # --- newcomers
     fall(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from standfast.failure import Class
 from standfast.lifecycle import State, Transition
-from standfast.outcome import Cancel, Snooze, Succeeded
+from standfast.outcome import Cancel, Snooze, Succeeded, Unconsented
 from standfast.rules import QueueRules, Retention
 from standfast.spine.apply import apply
 from standfast.spine.claim_requests import Conflict, Full
@@ -30,7 +30,7 @@ from standfast.wings.replays.rules import discard, resolve
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation
 from standfast.worker import upkeep
-from standfast.worker.upkeep import PruneRequest
+from standfast.worker.upkeep import PruneRequest, WorkerCard
 from tests.store.graph import DIAMOND, claims, done, laid_out, progress, started, states, steps
 from tests.store.suite import (
     Look,
@@ -104,6 +104,23 @@ async def test_parents_that_end_in_one_round_release_what_waits_for_both_once(st
     [d] = await claims(store, "d")
     assert d.attempts == 1
     assert (await told_of(store, look, "released")).count((await steps(store, workflow))["d"].id) == 1
+
+
+async def test_a_heartbeat_shares_the_round_of_the_last_steps_end(store):
+    workflow = await started(store, {"a": []}, key="order-7")
+    [a] = await claims(store, "a")
+    card = WorkerCard("worker-1", "host", 1, '["mail"]', "{}")
+    ends, beaten = await asyncio.gather(ended(store, a, Succeeded()), store.write(upkeep.beat, card))
+    assert (ends, beaten.held) == (True, [])
+    assert await progress(store, workflow) == "completed"
+
+
+async def test_a_workflow_starts_in_the_round_that_holds_another_job_for_its_consent(store):
+    await one(store)
+    claim = await claim_one(store)
+    workflow, held = await asyncio.gather(started(store), ended(store, claim, Unconsented("")))
+    assert held
+    assert await states(store, workflow) == {"a": "queued", "b": "waiting", "c": "waiting", "d": "waiting"}
 
 
 async def test_an_end_that_is_brought_twice_counts_once(store, look):
