@@ -82,8 +82,9 @@ FALLS = (
     fall(
         "tally_workflows set_progress end_workflow",
         after="workers",
-        why="A heartbeat in the round of a step's end. Another process locks a worker's row only when it takes the worker"
-        f" for dead; a circle needs one that does so while the worker lives, and has the workflow. {TRIED_AGAIN}.",
+        why="A heartbeat in the round of a step's end. Another process locks a worker's row only when it takes"
+        " the worker for dead; a circle needs one that does so while the worker lives, and has the workflow."
+        f" Even so, {TRIED_AGAIN}.",
     ),
     fall(
         "release_workflow_key",
