@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,9 +139,6 @@ SERVER_FIXTURES = frozenset({"shared_server", "postgres_url", "used_postgres_url
 """The fixtures that give a test a PostgreSQL."""
 
 
-VALUES_ON_POSTGRES = 2
-
-
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what needs a PostgreSQL, by what it asks for rather than by its name, so that no test can be forgotten."""
     if not _needs_postgres(item):
@@ -153,17 +149,27 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test's many values, run two on PostgreSQL in every run, and all of them in script/soak.
+    """Keep what PostgreSQL repeats for script/soak: further values of a test, and what a browser shows.
 
-    Every value runs on SQLite in every run. What tests the server's statements has no engine to choose, and runs whole.
+    Everything runs on SQLite in every run, and each test of the store on PostgreSQL with its first value.
+    What tests the server's statements has no engine to choose, and runs whole.
     """
-    seen: Counter[str] = Counter()
+    seen: set[str] = set()
     for item in items:
         if isinstance(item, pytest.Function) and _chooses_postgres(item):
             test = item.nodeid.partition("[")[0]
-            seen[test] += 1
-            if seen[test] > VALUES_ON_POSTGRES:
+            if test in seen or item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.long)
+            seen.add(test)
+    items.sort(key=_is_quick)
+
+
+LONGEST = ("tests/website", "tests/stores", "tests/faults", "tests/doors")
+"""Folders with tests that take longest. They begin first, so that no process works on alone at the end."""
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    return not item.nodeid.startswith(LONGEST)
 
 
 def _needs_postgres(item: pytest.Item) -> bool:

@@ -156,8 +156,10 @@ class Claimer:
             # Where it cannot be withdrawn, a round serves it, and its answer kicks again.
             self._standing = None
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
-            self._hungry.difference_update(map(_queue_of, demands))
-            self._begin(ClaimRequest(self._worker, tuple(demands), self._policy.mark))
+            queues = [*map(_queue_of, demands)]
+            self._hungry.difference_update(queues)
+            request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
+            self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues))
 
     def _stand(self) -> None:
         """Have what comes next claimed by the transaction that brings it: that saves an idle worker a round.
@@ -228,7 +230,8 @@ class Claimer:
             return False
         request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
         started: list[str] = []
-        await asyncio.wait([self._begin(request, started)])
+        again = partial(self._hungry.update, wanted)
+        await asyncio.wait([self._claiming.begin(self._claim(request, started), again)])
         return bool(started)
 
     async def _all_asked(self, queues: Iterable[str]) -> None:
@@ -280,10 +283,6 @@ class Claimer:
             self._start(result.claims, result.rules)
             ran.update(claim.queue for claim in result.claims)
             all_ended = await idle(None if empty else A_MOMENT)
-
-    def _begin(self, request: ClaimRequest, started: list[str] | None = None) -> asyncio.Task[None]:
-        queues = [*map(_queue_of, request.demands)]
-        return self._claiming.begin(self._claim(request, started), partial(self._hungry.update, queues))
 
     async def _claim(self, request: ClaimRequest, started: list[str] | None) -> None:
         if not await self._guard.run(partial(self._fill, request, started)):

@@ -11,9 +11,8 @@ import atexit
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -118,22 +117,26 @@ def hold() -> str | None:
 def verdict(name: str) -> Verdict:
     """Tell whether the process that holds, or held, this lock is alive."""
     for directory in directories():
-        with suppress(OSError), _opened(directory / name) as descriptor:
-            try:
-                portable.lock(descriptor, portable.SHARED)  # shared: those who look do not meet
-            except BlockingIOError:
-                return "alive"
-            return _without_lock(os.read(descriptor, LARGEST))
+        found = _verdict_at(directory / name)
+        if found is not None:
+            return found
     return "unknown"
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | portable.OWN_HANDLE)
+def _verdict_at(path: Path) -> Verdict | None:
+    """Judge by one file; None where it is not there, or cannot be opened."""
     try:
-        yield descriptor
+        descriptor = os.open(path, os.O_RDONLY | portable.OWN_HANDLE)
+    except OSError:
+        return None
+    try:
+        portable.lock(descriptor, portable.SHARED)  # shared: those who look do not meet
+        written = os.read(descriptor, LARGEST)
+    except BlockingIOError:
+        return "alive"
     finally:
         os.close(descriptor)
+    return _without_lock(written)
 
 
 def _without_lock(written: bytes) -> Verdict:
@@ -163,20 +166,24 @@ class DeathWatch:
 
     def look(self) -> bool:
         """Look at every lock; tell whether anybody died since."""
-        known, now, own = len(self._dead), time.monotonic(), _ours.own_name
+        known, now = len(self._dead), time.monotonic()
         for directory in self._directories:
             with suppress(OSError):
-                for name in os.listdir(directory):  # noqa: PTH208 - every second, and mostly there is only our own
-                    if name != own and not name.startswith("."):
-                        self._look_at(directory / name, now)
-        if self._dead:
-            self._dead = {name: at for name, at in self._dead.items() if now - at <= 2 * KEPT_FOR}
+                # Every second: what is known to be dead, and this process itself, cost nothing.
+                for name in {*os.listdir(directory)} - self._dead.keys() - {_ours.own_name}:  # noqa: PTH208
+                    if not name.startswith(".") and _verdict_at(directory / name) == "dead":
+                        self._dead[name] = now
+        if self._dead and now - next(iter(self._dead.values())) > KEPT_FOR:  # they stand in the order of their deaths
+            self._forget_old(now)
         return len(self._dead) > known
 
-    def _look_at(self, path: Path, now: float) -> None:
-        if path.name not in self._dead:
-            if verdict(path.name) == "dead":
-                self._dead[path.name] = now
-        elif now - self._dead[path.name] > KEPT_FOR:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+    def _forget_old(self, now: float) -> None:
+        """Remove the files of those that died long ago, and forget them some time after that."""
+        for name, died in [*self._dead.items()]:
+            if now - died <= KEPT_FOR:
+                return
+            for directory in self._directories:
+                with suppress(OSError):
+                    (directory / name).unlink(missing_ok=True)
+            if now - died > 2 * KEPT_FOR:
+                del self._dead[name]
