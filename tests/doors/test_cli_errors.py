@@ -114,6 +114,43 @@ def test_an_interrupted_wait_exits_130(here):
 )
 def test_what_celery_users_type_is_refused_with_what_to_type_instead(cli, typed, instead):
     said = cli(*typed)
-    [line] = [line for line in said.stderr.splitlines() if line.startswith("Error: ")]
+    [line] = said.stderr.splitlines()
     assert said.exit_code == 2
     assert instead in line
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (["scan", "--bogus"], "No such option '--bogus'. See: standfast scan --help"),
+        (
+            ["worker", "--total", "x"],
+            "Invalid value for '--total': 'x' is not a valid integer range. See: standfast worker --help",
+        ),
+        (["dead", "lst"], "No such command 'lst'. Did you mean 'list'? See: standfast dead --help"),
+        (["enqueue"], "Missing argument 'QUEUE'. See: standfast enqueue --help"),
+        (["status", "one", "two"], "Got unexpected extra argument (two). See: standfast status --help"),
+    ],
+)
+def test_a_command_line_that_must_be_written_differently_is_one_line(cli, typed, line):
+    said = cli(*typed)
+    assert (said.exit_code, said.stderr.splitlines()) == (2, [f"standfast: {line}"])
+
+
+@pytest.mark.parametrize("typed", ["shopp:sf", "shop.py:sf", "./shop:sf"])
+def test_a_module_that_is_not_there_brings_the_nearest_name(cli, here, typed):
+    (here / "shop.py").write_text("from standfast import Standfast\nsf = Standfast()\n")
+    said = cli("worker", typed)
+    assert said.exit_code == 2
+    assert "; did you mean shop?" in said.stderr
+
+
+@pytest.mark.parametrize("typed", ["fs", "Standfast"])
+def test_an_attribute_that_is_no_application_brings_the_one_that_is(cli, here, typed):
+    (here / "nearby.py").write_text("from standfast import Standfast\nsf = Standfast()\n")
+    said = cli("worker", f"nearby:{typed}")
+    assert said.exit_code == 2
+    assert (
+        "name the Standfast object in it: nearby:sf;" in said.stderr
+        or "name the Standfast object: nearby:sf;" in said.stderr
+    )

@@ -77,7 +77,7 @@ async def right() -> None:
     assert_type(await sf.submit("mail", {"to": "ann"}), Reply[Any])
     assert_type(send.sync.run(Mail("ann")), Reply[Sent])
     assert_type(sf.sync.enqueue("mail", {"to": "ann"}, priority=3), Receipt)
-    for notice in sf.sync.subscribe(["dead"]):
+    for notice in sf.sync.subscribe(["dead_letter"]):
         assert_type(notice.seq, int)
     with sf.sync.worker(["mail"]) as worker:
         worker.drain()

@@ -102,6 +102,10 @@ async def test_what_is_wrong_with_it_is_said_where_it_stands_or_when_the_worker_
         declared(sf, code(), cron="0 9 * * *")
     with pytest.raises(ConfigurationError, match="cron"):
         declared(sf, code(), every=None, cron="whenever")
+    with pytest.raises(ConfigurationError, match=r"unknown option 'priorty' \(did you mean 'priority'"):
+        declared(sf, code(), priorty=9)
+    with pytest.raises(ConfigurationError, match=r"unknown option 'crn' \(did you mean 'cron'"):
+        await sf.schedules.add("nightly", "reports", crn="0 9 * * *")
     declared(sf, code())
     with pytest.raises(ConfigurationError, match="declared twice"):
         declared(sf, code())

@@ -314,12 +314,14 @@ async def test_a_database_that_is_away_is_tried_again(disk, shop, database, capl
     assert "disk I/O error" in caplog.text
 
 
-async def test_a_connection_without_transactions_of_its_own_will_do(disk, database, outbox):
+async def test_a_connection_that_commits_each_statement_by_itself_must_have_begun(disk, database, outbox):
     plain = sqlite3.connect(database, isolation_level=None)
-    plain.execute("BEGIN")
-    await disk.enqueue("mail", 1, tx=plain)
-    plain.execute("ROLLBACK")
-    await disk.enqueue("mail", 2, tx=plain)
+    with pytest.raises(ConfigurationError, match="autocommit mode"):
+        await disk.enqueue("mail", 0, tx=plain)
+    for number, end in ((1, "ROLLBACK"), (2, "COMMIT")):
+        plain.execute("BEGIN")
+        await disk.enqueue("mail", number, tx=plain)
+        plain.execute(end)
     plain.close()
     assert await outbox.relay() == 1
     assert [job.payload for job in await disk.jobs()] == [2]

@@ -131,11 +131,19 @@ def _load(app: str, kind: type[Standfast]) -> Standfast:
         raise ConfigurationError(f"{app!r} does not name an application; write module:attribute, such as app:sf")
     loaded = import_module(module)
     if not hasattr(loaded, attribute):
-        raise ConfigurationError(f"{module} has no attribute {attribute!r}; name the Standfast object in it")
+        said = _meant(module, loaded, kind)
+        raise ConfigurationError(f"{module} has no attribute {attribute!r}; name the Standfast object in it{said}")
     found = _standfast_of(getattr(loaded, attribute))
     if not isinstance(found, kind):
-        raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Standfast; name the Standfast object")
+        said = _meant(module, loaded, kind)
+        raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Standfast; name the Standfast object{said}")
     return found
+
+
+def _meant(module: str, loaded: object, kind: type[Standfast]) -> str:
+    """Name the applications that a module has."""
+    there = [f"{module}:{name}" for name, value in vars(loaded).items() if isinstance(_standfast_of(value), kind)]
+    return f": {' or '.join(there)}" if there else ""
 
 
 def _standfast_of(found: Any) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -94,7 +94,7 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before the command."""
-        with _naming_ours():
+        with _usage_in_one_line():
             return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -116,7 +116,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with _naming_ours():
+            with _usage_in_one_line():
                 return super().invoke(ctx)
         except StandfastError as error:
             click.echo(f"standfast: {error_line(error, _store_named(ctx))}", err=True)
@@ -125,15 +125,27 @@ class CommandGroup(click.Group):
             ctx.exit(INTERRUPTED)
 
 
+class UsageInOneLine(click.UsageError):
+    """A command line that must be written differently."""
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Say it as every error is said."""
+        click.echo(f"standfast: {escaped(self.message)}", file, err=file is None)
+
+
 @contextmanager
-def _naming_ours() -> Iterator[None]:
-    """Have the refusal of an option of Celery name ours."""
+def _usage_in_one_line() -> Iterator[None]:
+    """Word what click refuses in one line, with the command whose help has more."""
     try:
         yield
-    except click.NoSuchOption as error:
-        if error.option_name not in CELERY:
-            raise
-        raise click.UsageError(f"{error.message} {CELERY[error.option_name]}", error.ctx) from error
+    except (UsageInOneLine, click.exceptions.NoArgsIsHelpError):
+        raise
+    except click.UsageError as error:
+        said = " ".join(error.format_message().split())
+        what = said if said[-1] in ".?" else f"{said}."
+        ours = CELERY.get(error.option_name, "") if isinstance(error, click.NoSuchOption) else ""
+        path = "standfast" if error.ctx is None else error.ctx.command_path
+        raise UsageInOneLine(f"{what} {ours or f'See: {path} --help'}", error.ctx) from error
 
 
 def exit_code(error: StandfastError) -> int:

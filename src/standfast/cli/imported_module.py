@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -29,6 +30,8 @@ DEBUG = "STANDFAST_LOG_LEVEL"
 
 def import_module(name: str) -> ModuleType:
     """Import a module of this directory, or an installed one."""
+    if name.startswith(".") or "/" in name:
+        raise ConfigurationError(f"{name!r} is a path; write the name of a module{_nearest(name)}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -38,7 +41,7 @@ def import_module(name: str) -> ModuleType:
 def _refuse(module: str, here: str, error: Exception) -> NoReturn:
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is not None and f"{module}.".startswith(f"{missing}."):
-        raise ConfigurationError(f"there is no module {missing!r} in {here} or installed") from error
+        raise ConfigurationError(f"there is no module {missing!r} in {here} or installed{_nearest(module)}") from error
     raised = error.__cause__ or error if type(error) is RuntimeError else error
     if os.environ.get(DEBUG) == "debug":
         lines = "".join(traceback.format_exception(raised)).splitlines()
@@ -52,6 +55,15 @@ def _refuse(module: str, here: str, error: Exception) -> NoReturn:
     refused = ConfigurationError(f"cannot import {module}: {place}: {f'{kind}: {why}' if why else kind}")
     refused.add_note(f"set {DEBUG}=debug to see the traceback")
     raise refused from error
+
+
+def _nearest(module: str) -> str:
+    """Name the module of this directory that was probably wanted: `ap`, `app.py` and `./app` all stand for `app`."""
+    there = [each.stem for each in Path.cwd().glob("*.py")] + [
+        each.parent.name for each in Path.cwd().glob("*/__init__.py")
+    ]
+    close = difflib.get_close_matches(module.removesuffix(".py").strip("./"), there, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _place(error: BaseException) -> str:

@@ -45,8 +45,7 @@ class SqlAlchemy:
         self._connection = connection
         self.driver: Any = connection.connection.driver_connection
         self.ask("SELECT 1")  # the first statement has SQLAlchemy begin, if it begins at all
-        if self.driver.isolation_level is None and not self.driver.in_transaction:
-            refuse_autocommit()
+        _check_transaction(self.driver)
 
     def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
         """Execute one statement; give its rows."""
@@ -56,6 +55,13 @@ class SqlAlchemy:
 
 CallersDatabase = Sqlite3 | SqlAlchemy
 Use = Callable[[CallersDatabase], T]
+
+
+def _check_transaction(driver: Any) -> None:
+    """Refuse a connection of sqlite3 or aiosqlite in which no statement begins a transaction, and none is open."""
+    by_itself = driver.isolation_level is None or getattr(driver, "autocommit", None) is True
+    if by_itself and not driver.in_transaction:
+        refuse_autocommit()
 
 
 def refuse_autocommit() -> NoReturn:
@@ -100,10 +106,16 @@ def sqlite3_connection(given: object) -> Sqlite3:
     return Sqlite3(given)
 
 
+def _in_transaction(tx: object) -> Sqlite3:
+    database = sqlite3_connection(tx)
+    _check_transaction(database.driver)
+    return database
+
+
 def in_callers_database(tx: Any, use: Use[T]) -> Answer[T] | None:
     """Have this used on a caller's SQLite database, in their transaction; None if `tx` leads to no such database."""
     if is_sqlite3(tx):
-        return _in_this_thread(lambda: use(sqlite3_connection(tx)))
+        return _in_this_thread(lambda: use(_in_transaction(tx)))
     kind = _kind_of_sqlalchemy(tx)
     if kind is None or _dialect_of(tx) != SQLITE:
         return None

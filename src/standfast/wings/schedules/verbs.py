@@ -13,7 +13,7 @@ from standfast.clock import Clock
 from standfast.errors import ConfigurationError, UnknownSchedule
 from standfast.job import Details, NewJob
 from standfast.rules import seconds
-from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, Acceptor, checked_name, user
+from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, OPTIONS, Acceptor, checked_name, user
 from standfast.store.store import Store
 from standfast.typed.job_options import Duration, ScheduleOptions, When
 from standfast.wings.queues.checks import Admission
@@ -47,6 +47,8 @@ REFUSED = {
     "tx": "a schedule is stored at once",
 }
 """Options of `enqueue` that a schedule has no use for, and why."""
+TIMES = ("cron", "every", "at", "tz", "missed", "jitter", "overlap")
+KNOWN = {"queue", "payload", *ScheduleOptions.__annotations__, *OPTIONS, *REFUSED}
 
 
 class Schedules:
@@ -125,6 +127,8 @@ class Schedules:
         **options: Any,
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """Check a schedule's name and times; give them as they are stored, and what is left: options of its jobs."""
+        for each in options.keys() - KNOWN:
+            raise ConfigurationError.unknown("option", each, (*TIMES, *ScheduleOptions.__annotations__))
         timing = self._timing(cron=cron, every=every, at=at, tz=tz)
         policy = _policy(missed=missed, jitter=jitter, overlap=overlap, options=options)
         return _checked_name(name), {**timing, **policy}, options
