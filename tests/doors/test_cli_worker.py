@@ -271,6 +271,27 @@ def test_text_lines_of_the_application_appear_from_the_level_that_was_asked_for(
     assert 'talking.py", line 15, in send' in "".join(worker.lines)
 
 
+EARLY = 'import logging\nlogging.getLogger("shop.setup").info("read the price list")\n'
+
+
+def test_what_an_application_logs_while_it_is_imported_appears_too(here):
+    (here / "talking.py").write_text(EARLY + TALKING)
+    with WorkerProcess("talking:sf", STANDFAST_LOG="json") as worker:
+        line = json.loads(worker.says("read the price list"))
+        worker.says("is ready")
+    assert (line["logger"], line["level"]) == ("shop.setup", "info")
+
+
+def test_an_application_that_sets_up_logging_as_it_likes_says_no_more_than_it_asked_for(here):
+    quiet = 'import logging\nlogging.basicConfig(format="MINE %(message)s")\n'
+    (here / "talking.py").write_text(EARLY + quiet + TALKING)
+    job = enqueue("mail", '"ann"', "--handler", "send")
+    with WorkerProcess("talking:sf", STANDFAST_LOG="json") as worker:
+        worker.says("ValueError: no, password=***")
+    assert [line for line in worker.lines if "price list" in line or "info of ann" in line] == []
+    assert any(line.startswith("MINE") and job in line for line in worker.lines)
+
+
 def test_an_application_that_sets_up_logging_itself_keeps_its_own(here):
     basic = 'import logging\nlogging.basicConfig(format="MINE %(message)s", level="INFO")\n'
     (here / "talking.py").write_text(basic + TALKING)

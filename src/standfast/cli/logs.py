@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -74,6 +76,8 @@ class JsonLines(logging.Formatter):
         raised = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         if raised:
             line["traceback"] = _redacted(raised)
+        if record.stack_info:
+            line["stack"] = _redacted(self.formatStack(record.stack_info))
         return escaped(msgspec.json.encode(line).decode(errors="replace"))
 
 
@@ -82,6 +86,43 @@ def _show_all_from(level: str) -> None:
     for library in map(logging.getLogger, CHATTY if level == "INFO" else ()):
         if library.level == logging.NOTSET:
             library.setLevel(logging.WARNING)
+
+
+class EarlyLines(logging.Handler):
+    """Keeps what is logged while an application is imported: whether it sets up logging itself is known only then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self._records.append(record)
+
+    def write(self) -> None:
+        """Write what was kept, as all that follows is written."""
+        for record in self._records:
+            if logging.getLogger(record.name).isEnabledFor(record.levelno):
+                logging.getLogger(record.name).handle(record)
+
+
+@contextmanager
+def kept_while_importing(level: str) -> Iterator[EarlyLines]:
+    """Keep lines that no handler takes yet. If the import fails, they are written as Python does without handlers."""
+    early, last_resort, before = EarlyLines(), logging.lastResort, logging.root.level
+    ours = logging.getLevelNamesMapping()[level.upper()] - 1  # no level that an application would set
+    logging.lastResort = early
+    logging.root.setLevel(ours)
+    imported = False
+    try:
+        yield early
+        imported = True
+    finally:
+        logging.lastResort = last_resort
+        if logging.root.level == ours:
+            logging.root.setLevel(before)
+        if not imported:
+            early.write()
 
 
 def start_quietly(style: str, *, heads_in_file: bool) -> None:

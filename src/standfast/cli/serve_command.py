@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from standfast import settings
 from standfast.application import Standfast
 from standfast.cli import logs
 from standfast.cli.applications import application
@@ -69,9 +71,11 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
         if error.name not in {"starlette", "uvicorn", "httptools"}:
             raise
         raise ConfigurationError("the server needs an extra: pip install 'standfast[server]'") from error
-    sf = application(app, url)
+    with logs.kept_while_importing(settings.load(None, os.environ).log_level.value) as early:
+        sf = application(app, url)
     check(sf)
     logs.start(sf.settings.log.value, as_json=as_json, level=sf.settings.log_level.value)
+    early.write()
     suspects = for_suspects(app, url) if worker else None
     asyncio.run(_serve(sf, Server(sf, hosts=(host,)), host, port, suspects))
 

@@ -60,8 +60,10 @@ def worker(*, app: str | None, url: str | None, as_json: bool, suspects_of: int 
     _check_portable(given)
     if given["supervised"] is None and suspects_of is None and (given["processes"] > 1 or given["reload"]):
         _supervise(given, as_json=as_json)
-    sf = application(app, url)
+    with logs.kept_while_importing(settings.load(None, os.environ).log_level.value) as early:
+        sf = application(app, url)
     logs.start(sf.settings.log.value, as_json=as_json, level=sf.settings.log_level.value)
+    early.write()
     queues, grace = given["queues"], given["grace"]
     if suspects_of is not None:
         sf.run_suspects(queues, parent=suspects_of, grace=grace, tell=given["tell"])
