@@ -97,6 +97,15 @@ async def test_the_traceback_of_the_child_is_the_cause_of_what_the_worker_sees(i
     assert "raise ValueError" in str(raised[0].__cause__)
 
 
+async def test_the_traceback_of_an_isolated_function_begins_at_its_own_lines(isolated):
+    async with isolated.worker():
+        job = await ended(isolated, (await isolated.enqueue("ends", "value")).id)
+    lines = (failure_of(job).traceback or "").splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].endswith("in ends")
+    assert (len(lines), lines[-1]) == (4, "ValueError: no such thing")
+
+
 @pytest.mark.parametrize(("how", "kind"), [("exit", "exit_3"), ("segfault", "SIGSEGV")])
 async def test_a_crash_is_a_failed_attempt_of_that_job_only(isolated, tmp_path, how, kind):
     mark = tmp_path / "entered"

@@ -22,6 +22,7 @@ from standfast.concurrency.guarded import call_guarded
 from standfast.errors import StoreUnavailable
 from standfast.failure import classify
 from standfast.failure.error_place import with_place
+from standfast.failure.traceback_text import traceback_of
 from standfast.job import Claim, LedgerNote
 from standfast.outcome import Cancel, Failed, Snooze, Succeeded
 from standfast.spine import payload
@@ -217,7 +218,7 @@ def _entered(wire: Wire, task: Begin) -> Ended:
 
 
 def _raised(error: BaseException) -> Ended:
-    return Ended(failed=with_place(classify.of_exception(error), error), trace=_trace(error))
+    return Ended(failed=with_place(classify.of_exception(error), error), trace=traceback_of(error))
 
 
 def _new_job(wire: Wire, task: Begin, given: Any) -> Job:
