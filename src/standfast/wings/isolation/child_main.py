@@ -52,9 +52,8 @@ from standfast.wings.isolation.messages import (
     framed,
     read_in_child,
 )
+from standfast.wings.isolation.raised_exception import MAIN, pickled
 
-MAIN = "__mp_main__"
-"""What the main program is called where it is imported here, as `multiprocessing` has it: its guard holds it back."""
 LONGEST_TRACE = 20_000
 
 
@@ -218,7 +217,8 @@ def _entered(wire: Wire, task: Begin) -> Ended:
 
 
 def _raised(error: BaseException) -> Ended:
-    return Ended(failed=with_place(classify.of_exception(error), error), trace=traceback_of(error))
+    failed = with_place(classify.of_exception(error), error)
+    return Ended(failed=failed, trace=traceback_of(error), error=pickled(error))
 
 
 def _new_job(wire: Wire, task: Begin, given: Any) -> Job:
