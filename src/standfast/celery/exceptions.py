@@ -51,6 +51,10 @@ class TimeoutError(builtins.TimeoutError):  # noqa: A001 - Celery's name
     """A result did not come in the time it was given."""
 
 
+class TimeLimitExceeded(Exception):
+    """A task ran longer than its time_limit, so its process was killed."""
+
+
 class TaskRevokedError(Exception):
     """The task was revoked, or expired before it ran."""
 
@@ -67,6 +71,8 @@ def rebuild(failure: FailureView | None) -> Exception:
     """Give the exception that a failure tells of, of its own class where this process has imported that."""
     if failure is None:
         return TaskFailure("the task failed, and nothing is known about why")
+    if "timeout" in failure.codes and failure.error_kind is None:  # a task that raised TimeoutError has its kind
+        return TimeLimitExceeded(failure.message)
     found = _class_of(failure)
     if found is None:
         return TaskFailure(failure.summary)

@@ -66,7 +66,6 @@ SETTINGS = {
 NAMES = {
     "celery.exceptions": {
         "SoftTimeLimitExceeded": TASK_OPTIONS["soft_time_limit"],
-        "TimeLimitExceeded": "a task past its time_limit fails as reason code `timeout`",
         "WorkerLostError": "a task whose worker died runs again, or fails as reason code `worker_lost`",
     },
     "celery.schedules": {
