@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from standfast import Permanent, Transient, no_backoff
-from standfast.celery import Task
+from standfast.celery import Celery, Task, shared_task
+from standfast.errors import ConfigurationError
 from tests.doors.processes import PACKAGES
 
 
@@ -88,6 +89,35 @@ def test_a_payload_that_is_no_call_fails_with_a_hook(app, work):
     app.sf.enqueue_sync("celery", bad, handler="shop.add")
     work()
     assert [each[0] for each in add.told] == ["failed", "FAILURE"]
+
+
+def test_the_task_class_of_an_app_is_the_base_of_tasks_declared_afterwards(app, work):
+    def charge():
+        raise ValueError("no")
+
+    before = app.task(charge, name="before")
+    app.Task = Told
+    after, own, shared = app.task(charge, name="after"), app.task(charge, base=Task, name="own"), shared_task(charge)
+    assert [type(each) for each in (before, after, own, shared)] == [Task, Told, Task, Told]
+    after.delay()
+    work()
+    assert [each[0] for each in after.told] == ["failed", "FAILURE"]
+
+
+@pytest.mark.parametrize("given", [Told, f"{__name__}:Told", f"{__name__}.Told"])
+def test_an_app_may_be_made_with_its_task_class(tmp_path, given):
+    made = Celery("shop", broker=str(tmp_path / "shop.db"), task_cls=given)
+    assert isinstance(made.task(print, name="print"), Told)
+
+
+def test_a_base_that_is_no_task_class_is_refused(app):
+    class Foreign:
+        """Extends Celery's own Task, whose import was not changed."""
+
+    with pytest.raises(ConfigurationError, match=r"standfast\.celery\.Task"):
+        app.Task = Foreign
+    with pytest.raises(ConfigurationError, match=r"standfast\.celery\.Task"):
+        app.task(print, base=Foreign)
 
 
 LIMITED = """
