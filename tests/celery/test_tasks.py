@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from standfast import Permanent
+from standfast import Effect, Permanent
 from standfast.celery import Celery, Task, shared_task
 from standfast.celery.exceptions import (
     Ignore,
@@ -128,6 +128,48 @@ def test_what_no_retry_helped_is_a_letter_and_raises_its_own_exception(app, work
     assert (result.state, failure.reason_code, failure.landed) == ("FAILURE", "max_attempts", "maybe")
     assert result.traceback.splitlines()[1].endswith("in flaky")
     assert result.traceback.endswith("OutOfStock: tea")
+
+
+class Declined(Exception):
+    """An exception with two arguments, both of which it keeps."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message, code)
+        self.code = code
+
+
+class Refused(Exception):
+    """An exception with two arguments, of which it keeps one."""
+
+    def __init__(self, message: str, _code: int) -> None:
+        super().__init__(message)
+
+
+@pytest.mark.parametrize(
+    ("error", "args"),
+    [
+        (OutOfStock("no tea"), ("no tea",)),
+        (OutOfStock("no tea (at all)"), ("no tea (at all)",)),
+        (OutOfStock(), ()),
+        (KeyError("tea"), ("tea",)),
+        (KeyError(7), (7,)),
+        (Declined("no money", 51), ("no money", 51)),
+        (Refused("no card", 51), ("no card",)),
+    ],
+    ids=repr,
+)
+def test_the_exception_of_a_task_comes_back_with_its_class_and_arguments(app, work, error, args):
+    @app.task(bind=True, replay="manual", effects=[Effect("charge")])
+    def charge(self):
+        with self.job.effect("charge"):
+            raise error
+
+    result = charge.delay()
+    work()
+    again = result.get(1, propagate=False)
+    assert "begun, and not known to be done: charge" in result.view.failure.message
+    assert (type(again), again.args, str(again)) == (type(error), args or ("",), str(error))
+    assert getattr(again, "code", None) == getattr(error, "code", None)
 
 
 def test_retry_without_an_exception_ends_with_celerys_own(app, work):

@@ -95,6 +95,7 @@ def test_settings_that_hold_anyway_are_taken(app, setting, value):
     [
         ("signals", "task_prerun", "middleware"),
         ("signals", "worker_ready", "on_startup"),
+        ("signals", "worker_process_init", "child process of a task with time_limit"),
         ("signals", "task_sent", "on_failure"),
         ("exceptions", "SoftTimeLimitExceeded", "time_limit"),
         ("schedules", "solar", "eta"),
@@ -196,6 +197,22 @@ def test_attributes_of_an_app_that_do_not_map_say_so(app, name, names):
     with pytest.raises(ConfigurationError, match=names):
         getattr(app, name)
     assert not hasattr(app, "nonsense")
+
+
+@pytest.mark.parametrize("name", ["Queue", "Exchange"])
+def test_a_queue_object_is_refused_with_how_queues_are_named(name):
+    import standfast.celery as shim  # noqa: PLC0415 - only here
+
+    with pytest.raises(ConfigurationError, match=r"task_queues=\['mail'"):
+        getattr(shim, name)
+
+
+@pytest.mark.parametrize(
+    ("option", "names"), [("link", "chain"), ("link_error", "dead letter"), ("countdwn", "countdown")]
+)
+def test_options_that_do_not_map_are_refused_where_they_are_set(app, option, names):
+    with pytest.raises(ConfigurationError, match=names):
+        app.task(lambda: None).s().set(**{option: 1})
 
 
 @pytest.mark.parametrize(("name", "names"), [("on_error", "dead letter"), ("link", "chain")])

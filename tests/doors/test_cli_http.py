@@ -91,6 +91,7 @@ def test_looking_makes_no_store(cli, here, command):
     absent = cli(*command)
     assert (absent.exit_code, absent.stdout) == (3, "")
     assert absent.stderr.startswith("standfast: no store at sqlite:///standfast.db; ")
+    assert "your application" in absent.stderr
     assert list(here.iterdir()) == []
 
 

@@ -17,6 +17,21 @@ log = logging.getLogger("tests.isolated")
 log.warning("the application is imported")
 
 
+class Declined(Exception):
+    """An exception with more than a text."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message, code)
+        self.code = code
+
+
+class Unpicklable(Exception):
+    """An exception that cannot be rebuilt: it wants an argument that it does not keep."""
+
+    def __init__(self, message: str, _socket: object) -> None:
+        super().__init__(message)
+
+
 def register(made: Standfast) -> None:
     """Declare the queues and handlers."""
     for queue in ("loop", "spins", "ends", "dies", "polls", "ticket"):
@@ -47,6 +62,10 @@ def ends(job: Any) -> Any:
             raise Transient("not now", reason_code="dependency_unavailable", error_kind="Busy", retry_after=0.01)
         case "value":
             raise ValueError("no such thing")
+        case "declined":
+            raise Declined("no money", 51)
+        case "unpicklable":
+            raise Unpicklable("no line", object())
         case "exit":
             raise SystemExit(4)
         case "snooze":

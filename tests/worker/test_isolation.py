@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from standfast import ConfigurationError, Standfast
-from standfast.failure.classify import RaisedElsewhere
-from standfast.outcome import Failed
+from standfast import ConfigurationError, Job, Standfast
+from standfast.failure.classify import RaisedElsewhere, of_exception
+from standfast.wings.isolation.raised_exception import pickled, rebuilt
 from tests.waiting import ended, failure_of, job_of, seen
-from tests.worker.isolated_app import register
+from tests.worker.isolated_app import Declined, register
 
 pytestmark = pytest.mark.long_on_postgres  # the child process neither opens nor asks a store
 
@@ -83,18 +84,51 @@ async def test_the_progress_of_an_isolated_function_is_seen(isolated):
     assert (job.progress["fraction"], job.progress["note"]) == (0.5, "halfway")
 
 
-async def test_the_traceback_of_the_child_is_the_cause_of_what_the_worker_sees(isolated, monkeypatch):
-    raised: list[RaisedElsewhere] = []
+async def raised_by(sf: Standfast, ways: list[str]) -> dict[str, BaseException | None]:
+    """Have `ends` fail in each way; give the exceptions that a hook was called with."""
+    heard: dict[str, BaseException | None] = {}
 
-    def judge(error: RaisedElsewhere) -> Failed:
-        raised.append(error)
-        return error.failed
+    @sf.on_failure
+    def hook(job: Job, failure: object, exception: BaseException | None) -> None:  # noqa: ARG001 - what hooks get
+        heard[job.payload] = exception
 
-    monkeypatch.setattr("standfast.worker.executor.classify.of_exception", judge)
+    async with sf.worker():
+        for what in ways:
+            await ended(sf, (await sf.enqueue("ends", what)).id)
+        await seen(lambda: len(heard) == len(ways))
+    return heard
+
+
+async def test_a_hook_gets_the_exception_of_the_child_with_its_traceback_as_its_cause(isolated):
+    heard = await raised_by(isolated, ["value", "declined"])
+    declined = heard["declined"]
+    assert isinstance(heard["value"], ValueError)
+    assert isinstance(declined, Declined)
+    assert (declined.args, declined.code) == (("no money", 51), 51)
+    assert 'raise Declined("no money", 51)' in str(declined.__cause__)
+
+
+async def test_a_hook_gets_a_stand_in_for_an_exception_that_cannot_be_rebuilt(isolated):
+    heard = await raised_by(isolated, ["unpicklable", "exit"])
+    assert [type(each) for each in heard.values()] == [RaisedElsewhere] * 2
+    assert str(heard["unpicklable"]).startswith("Unpicklable: no line (at isolated_app.py")
+
+
+def test_an_exception_is_rebuilt_only_from_modules_that_are_imported(monkeypatch):
+    failed, sent = of_exception(Declined("no", 1)), pickled(Declined("no", 1))
+    assert isinstance(rebuilt(sent, failed, "trace"), Declined)
+    monkeypatch.delitem(sys.modules, Declined.__module__)
+    assert isinstance(rebuilt(sent, failed, "trace"), RaisedElsewhere)
+    assert isinstance(rebuilt(pickle.dumps(print), failed, "trace"), RaisedElsewhere)
+
+
+async def test_the_traceback_of_an_isolated_function_begins_at_its_own_lines(isolated):
     async with isolated.worker():
-        await ended(isolated, (await isolated.enqueue("ends", "value")).id)
-    assert isinstance(raised[0], RaisedElsewhere)
-    assert "raise ValueError" in str(raised[0].__cause__)
+        job = await ended(isolated, (await isolated.enqueue("ends", "value")).id)
+    lines = (failure_of(job).traceback or "").splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].endswith("in ends")
+    assert (len(lines), lines[-1]) == (4, "ValueError: no such thing")
 
 
 @pytest.mark.parametrize(("how", "kind"), [("exit", "exit_3"), ("segfault", "SIGSEGV")])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from standfast.celery.call_options import CallOptions
 from standfast.celery.eager import evaluate
 from standfast.celery.result import AsyncResult, GroupResult
-from standfast.celery.unmapped import CANVAS, missing_attribute
+from standfast.celery.unmapped import CALL_OPTIONS, CANVAS, missing_attribute, refuse
 from standfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Node:
 
     def set(self, **options: Unpack[CallOptions]) -> Self:
         """Set options of every call in it."""
+        refuse("option of set", options, CALL_OPTIONS, CallOptions.__annotations__)
         for each in self.signatures():
             each.options.update(options)
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Unpack, overload
@@ -16,7 +17,8 @@ from standfast.celery.call_options import CallOptions, as_enqueue_options
 from standfast.celery.canvas import Node, Signature, signature
 from standfast.celery.exceptions import NotRegistered
 from standfast.celery.result import AsyncResult
-from standfast.celery.task import Task, TaskOptions, check_options, configured, make_task
+from standfast.celery.task import Task as AnyTask
+from standfast.celery.task import TaskOptions, check_options, checked_class, configured, make_task
 from standfast.celery.task_arguments import written
 from standfast.celery.task_discovery import Packages, discovered
 from standfast.celery.task_queues import Registration
@@ -32,7 +34,7 @@ STORES = ("sqlite:", "postgresql:", "postgres:", "postgresql+psycopg:")
 """What the address of a store begins with."""
 APPS: list[Celery] = []
 """The apps of this process; the last one is the current one."""
-SHARED: list[Task] = []
+SHARED: list[AnyTask] = []
 """The tasks that every app has."""
 
 
@@ -66,11 +68,13 @@ class Celery:
         *,
         set_as_current: bool = True,
         config_source: Any = None,
+        task_cls: Any = AnyTask,
         **conf: Any,
     ) -> None:
         self.main = main or "celery"
         self.conf = Conf()
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, AnyTask] = {}
+        self.Task = task_cls
         self.on_after_configure = Signal()
         self.on_after_finalize = Signal()
         self._registration: Registration | None = None
@@ -121,9 +125,9 @@ class Celery:
     # --- tasks
 
     @overload
-    def task(self, function: Function, /, **options: Unpack[TaskOptions]) -> Task: ...
+    def task(self, function: Function, /, **options: Unpack[TaskOptions]) -> AnyTask: ...
     @overload
-    def task(self, function: None = None, /, **options: Unpack[TaskOptions]) -> Callable[[Function], Task]: ...
+    def task(self, function: None = None, /, **options: Unpack[TaskOptions]) -> Callable[[Function], AnyTask]: ...
     def task(self, function: Function | None = None, /, **options: Unpack[TaskOptions]) -> Any:
         """Make a task of a function: `@app.task`, or `@app.task(bind=True, max_retries=5)`."""
         check_options(options)
@@ -131,28 +135,38 @@ class Celery:
             return partial(self._new_task, options)
         return self._new_task(options, function)
 
-    def _new_task(self, options: TaskOptions, function: Function) -> Task:
-        return self._add(make_task(function, options, self.main))
+    @property
+    def Task(self) -> type[AnyTask]:  # noqa: N802 - Celery's name
+        """The class of tasks that are declared without `base=`; setting it is for those declared afterwards."""
+        return self._task_class
 
-    def register_task(self, task: Task, **options: Unpack[TaskOptions]) -> Task:
+    @Task.setter
+    def Task(self, given: Any) -> None:  # noqa: N802 - Celery's name
+        found = pkgutil.resolve_name(given) if isinstance(given, str) else given
+        self._task_class = checked_class("app.Task", found)
+
+    def _new_task(self, options: TaskOptions, function: Function) -> AnyTask:
+        return self._add(make_task(function, options, self.main, self._task_class))
+
+    def register_task(self, task: AnyTask, **options: Unpack[TaskOptions]) -> AnyTask:
         """Add a task that is an object of a class of your own."""
         task.name = task.name or f"{type(task).__module__}.{type(task).__name__}"
         return self._add(configured(task, options))
 
-    def _add(self, task: Task) -> Task:
+    def _add(self, task: AnyTask) -> AnyTask:
         task._app = self  # noqa: SLF001 - an app owns its tasks
         self.take(task)
         if task.time_limit is not None or self.conf.task_time_limit is not None:
             self._make_store().queues()  # its process imports this module, and must find the handler registered
         return task
 
-    def take(self, task: Task) -> None:
+    def take(self, task: AnyTask) -> None:
         """Have a task of this app, or one that apps share, be run by its workers."""
         self.tasks[task.name] = task
         if self._registration is not None:
             self._registration.queues()
 
-    def task_named(self, name: str) -> Task:
+    def task_named(self, name: str) -> AnyTask:
         """Give a task of this app."""
         self.finalize()
         if name not in self.tasks:
@@ -306,7 +320,7 @@ class Celery:
         return f"<Celery {self.main}>"
 
 
-def attempts_of(task: Task) -> int:
+def attempts_of(task: AnyTask) -> int:
     """Give how often a task may be tried: its retries and the first time."""
     return FOREVER if task.max_retries is None else task.max_retries + 1
 
@@ -319,17 +333,17 @@ def current_app() -> Celery:
 
 
 @overload
-def shared_task(function: Function, /, **options: Unpack[TaskOptions]) -> Task: ...
+def shared_task(function: Function, /, **options: Unpack[TaskOptions]) -> AnyTask: ...
 @overload
-def shared_task(function: None = None, /, **options: Unpack[TaskOptions]) -> Callable[[Function], Task]: ...
+def shared_task(function: None = None, /, **options: Unpack[TaskOptions]) -> Callable[[Function], AnyTask]: ...
 def shared_task(function: Function | None = None, /, **options: Unpack[TaskOptions]) -> Any:
     """Make a task of a function in a module that knows no app."""
     check_options(options)
     return partial(_share, options) if function is None else _share(options, function)
 
 
-def _share(options: TaskOptions, function: Function) -> Task:
-    task = make_task(function, options, "")
+def _share(options: TaskOptions, function: Function) -> AnyTask:
+    task = make_task(function, options, "", APPS[-1].Task if APPS else AnyTask)
     SHARED.append(task)
     for app in APPS:
         app.take(task)

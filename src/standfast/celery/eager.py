@@ -11,6 +11,7 @@ from standfast.celery import states
 from standfast.celery.autoretry import retry_for
 from standfast.celery.exceptions import Ignore, Retry
 from standfast.celery.result import EagerResult, GroupResult
+from standfast.celery.task_hooks import after_the_last, before_a_repeat
 from standfast.celery.task_request import Request, running
 from standfast.concurrency.guarded import call_guarded
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def run_eagerly(task: Task, args: list[Any], kwargs: dict[str, Any]) -> EagerResult:
     """Run a task with its retries, none of which waits."""
-    from standfast.celery.task_run import again, call_hooked, for_good  # noqa: PLC0415 - it knows how tasks end, and they know this
+    from standfast.celery.task_run import call_hooked, cause_of  # noqa: PLC0415 - it knows how tasks end, and they know this
 
     request = Request(task=task.name, id=str(uuid4()), args=args, kwargs=kwargs, called_directly=False, is_eager=True)
 
@@ -31,9 +32,9 @@ def run_eagerly(task: Task, args: list[Any], kwargs: dict[str, Any]) -> EagerRes
             return EagerResult(request.id or "", None, states.REVOKED)
         found = retry_for(task, request, error)
         if isinstance(found, Retry):
-            again(task, request, found)
+            before_a_repeat(task, request, cause_of(found))
             return request.retries + 1
-        for_good(task, request, found)
+        after_the_last(task, request, found)
         return EagerResult(request.id or "", found, states.FAILURE)
 
     def call() -> EagerResult | int:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from standfast.celery.unmapped import missing_name
+from standfast.concurrency.guarded import call_guarded
 from standfast.views import FailureView
 
 _QUALIFIED = re.compile(r"^([A-Za-z_][\w.]*)\.([A-Za-z_]\w*)(?::|$)", re.MULTILINE)
 
-_PLACE = re.compile(r" ?\(at [^()]+:\d+ in [^()]+\)$")
-"""Where an exception was raised, as its message ends in the store."""
+_NOTES = re.compile(r"( ?\(at [^()]+:\d+ in [^()]+\))?((^|; )begun, and not known to be done: .*)?\Z")
+"""What the store adds to a message: where the exception was raised, and which effects are open."""
 
 
 class Ignore(Exception):
@@ -51,6 +55,10 @@ class TimeoutError(builtins.TimeoutError):  # noqa: A001 - Celery's name
     """A result did not come in the time it was given."""
 
 
+class TimeLimitExceeded(Exception):
+    """A task ran longer than its time_limit, so its process was killed."""
+
+
 class TaskRevokedError(Exception):
     """The task was revoked, or expired before it ran."""
 
@@ -60,20 +68,40 @@ class ChordError(Exception):
 
 
 class TaskFailure(Exception):
-    """A task failed with an exception whose class this process does not have."""
+    """A task failed without an exception, or with one that this process cannot rebuild."""
 
 
 def rebuild(failure: FailureView | None) -> Exception:
     """Give the exception that a failure tells of, of its own class where this process has imported that."""
     if failure is None:
         return TaskFailure("the task failed, and nothing is known about why")
+    text = _NOTES.sub("", failure.message, count=1)
+    if "timeout" in failure.codes and failure.error_kind is None:  # a task that raised TimeoutError has its kind
+        return TimeLimitExceeded(text)
     found = _class_of(failure)
-    if found is None:
-        return TaskFailure(failure.summary)
-    try:
-        return found(_PLACE.sub("", failure.message))
-    except TypeError:  # it wants other arguments
-        return TaskFailure(failure.summary)
+    made = [] if found is None else list(_candidates(found, text))
+    alike = (each for each in made if _text_of(each) == text)
+    summary = ": ".join(part for part in (failure.error_kind, text) if part)
+    return next(alike, None) or next(iter(made), None) or TaskFailure(summary or failure.reason_code)
+
+
+def _candidates(found: type[Exception], text: str) -> Iterator[Exception]:
+    """Make the exception from its text, in the ways in which an exception gets its text from its arguments."""
+    read = call_guarded(lambda: ast.literal_eval(text), lambda _error: None)
+    likely = (
+        [read] if isinstance(read, tuple) else [(read,)] if issubclass(found, KeyError) and read is not None else []
+    )
+    for args in (*likely, (text,)):
+        made = call_guarded(partial(found, *args), lambda _error: None)
+        if isinstance(made, Exception):
+            yield made
+    bare = call_guarded(lambda: found.__new__(found, text), lambda _error: None)  # its __init__ wants more
+    if bare is not None and _text_of(bare) == text:
+        yield bare
+
+
+def _text_of(error: Exception) -> str | None:
+    return call_guarded(lambda: str(error), lambda _error: None)
 
 
 def _class_of(failure: FailureView) -> type[Exception] | None:

@@ -242,21 +242,28 @@ class Task:
         return f"<@task: {self.name}>"
 
 
-def make_task(function: Callable[..., Any], options: TaskOptions, main: str) -> Task:
-    """Make a task of a function."""
+def make_task(function: Callable[..., Any], options: TaskOptions, main: str, base: type[Task]) -> Task:
+    """Make a task of a function, of the class that its options name, else of `base`."""
     check_options(options)
     if inspect.iscoroutinefunction(function):
         raise ConfigurationError(
             f"task {function.__name__} is async: Celery does not run it either. Declare it with "
             "@app.sf.handler('queue'), or write def"
         )
-    task: Task = (options.get("base") or Task)()
+    task = checked_class("base=", options.get("base") or base)()
     task.run = function.__get__(task) if options.get("bind") else function
     task.name = options.get("name") or _name_of(function, main)
     task.__doc__ = function.__doc__
     task.__module__ = function.__module__
     vars(task)["__wrapped__"] = function
     return configured(task, options)
+
+
+def checked_class(what: str, found: Any) -> type[Task]:
+    """Refuse a class whose tasks would not run here, such as one that still extends Celery's own Task."""
+    if isinstance(found, type) and issubclass(found, Task):
+        return found
+    raise ConfigurationError(f"{what} takes a class that extends standfast.celery.Task, not {found!r}")
 
 
 def configured(task: Task, options: TaskOptions) -> Task:

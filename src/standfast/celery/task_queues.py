@@ -7,10 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from standfast.celery.task import OF_QUEUE
+from standfast.celery.task_hooks import after_attempt, hears_of_failures
 from standfast.celery.task_request import TaskCall
 from standfast.celery.task_routing import queue_names, queues_in
 from standfast.celery.task_run import run_attempt
 from standfast.concurrency.locks import ForkableLock
+from standfast.concurrency.user_code import call_user_code
 from standfast.errors import ConfigurationError
 from standfast.rules import seconds
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from standfast.celery.app_conf import Conf
     from standfast.celery.task import Task
     from standfast.wings.effects.handler_job import Job
+    from standfast.worker.failure_calls import ReportedFailure
 
 NO_LIMIT = 10 * 365 * 86400.0
 """The timeout of a task with `timeout=None`: a handler that names none has its queue's, so it gets ten years."""
@@ -44,6 +47,7 @@ class Registration:
         self._rules: dict[str, dict[str, Any]] = {}
         self._queues: set[str] = set()
         self._seen = (-1, -1)
+        self._hears_of_failures = False
         self._serving = ForkableLock()
 
     def queues(self) -> set[str]:
@@ -113,10 +117,18 @@ class Registration:
             soft=False,
             **options,
         )(named)
+        if not self._hears_of_failures and hears_of_failures(task):
+            self._hears_of_failures = True
+            self.sf.on_failure(self._after_attempt)
 
     def _run(self, name: str, job: Job) -> Any:
         """Run the task that has this name now: one that is declared again takes the place of the former."""
         return run_attempt(self._app.tasks[name], job)
+
+    async def _after_attempt(self, job: Job, failure: ReportedFailure, error: BaseException | None) -> None:
+        task = self._app.tasks.get(job.handler)
+        if task is not None and hears_of_failures(task):
+            await call_user_code(after_attempt, task, job, failure, error)
 
 
 def _timeout(task: Task) -> float | None:

@@ -12,12 +12,12 @@ from standfast.celery.autoretry import retry_for
 from standfast.celery.django_connections import fresh_connections
 from standfast.celery.exceptions import Ignore, Reject, Retry
 from standfast.celery.task_arguments import read, written
-from standfast.celery.task_request import EVERY, Request, Takes, TaskCall, id_of_task, running, step_number
+from standfast.celery.task_hooks import request_of
+from standfast.celery.task_request import EVERY, Request, Takes, TaskCall, running, step_number
 from standfast.concurrency.guarded import call_guarded
 from standfast.errors import HandlerFailure, PayloadRejected, Permanent
 from standfast.failure import Class
 from standfast.failure.classify import JUDGED, of_exception
-from standfast.failure.traceback_text import traceback_of
 from standfast.outcome import Cancel, Failed, Snooze
 from standfast.wings.effects.handler_job import Job
 
@@ -28,33 +28,10 @@ REQUEUED_AFTER = 1.0
 """Seconds after which a task that raised Reject(requeue=True) is offered again."""
 
 
-class ExceptionInfo:
-    """What `on_failure` and `on_retry` of a task are told about an exception."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.exception = error
-        self.type = type(error)
-        self.traceback = traceback_of(error)
-
-    def __str__(self) -> str:
-        return self.traceback
-
-
 def run_attempt(task: Task, job: Job) -> Any:
     """Run a task for a job: the handler that every task is registered as."""
     call: TaskCall = job.input
-    args, kwargs = _arguments(call, job.parents)
-    retries = job.handed_over.repeat - 1
-    request = Request(
-        task=task.name,
-        id=id_of_task(job),
-        retries=retries,
-        args=args,
-        kwargs=kwargs,
-        queue=job.queue,
-        called_directly=False,
-        job=job,
-    )
+    request = request_of(task, job, *arguments(call, job.parents))
     with running(request), fresh_connections():
         return call_guarded(partial(_complete, task, request, feeds=call.feeds), partial(_end, task, request))
 
@@ -90,7 +67,7 @@ def _end(task: Task, request: Request, error: Exception) -> Snooze | Cancel:
     if isinstance(error, HandlerFailure):  # it speaks standfast's own words
         raise error
     found = retry_for(task, request, error)
-    raised = again(task, request, found) if isinstance(found, Retry) else for_good(task, request, found)
+    raised = _again(found) if isinstance(found, Retry) else _for_good(task, request, found)
     raise raised from raised.__cause__  # not from how it came here
 
 
@@ -98,20 +75,21 @@ def _words(error: Exception) -> str:
     return f": {error}" if str(error) else ""
 
 
-def again(task: Task, request: Request, retry: Retry) -> BaseException:
-    """Call the hook for a repeat; give what has the attempt repeated after the wait that the task asked for."""
-    cause = retry if retry.exc is None else retry.exc.with_traceback(retry.exc.__traceback__ or retry.__traceback__)
-    task.on_retry(cause, *request.about, ExceptionInfo(cause))
+def cause_of(retry: Retry) -> BaseException:
+    """Give the exception that a retry was asked for, with where it was raised; the Retry itself if there is none."""
+    return retry if retry.exc is None else retry.exc.with_traceback(retry.exc.__traceback__ or retry.__traceback__)
+
+
+def _again(retry: Retry) -> BaseException:
+    """Give what has the attempt repeated after the wait that the task asked for."""
+    cause = cause_of(retry)
     judged = of_exception(cause)
     failure = replace(judged.failure, cls=Class.TRANSIENT)
     return _judged(cause, Failed(failure, retry_after=retry.when))
 
 
-def for_good(task: Task, request: Request, error: Exception) -> BaseException:
-    """Call the hooks for an end; give what makes the job a letter: only what was asked to be repeated is."""
-    told = ExceptionInfo(error)
-    task.on_failure(error, *request.about, told)
-    task.after_return("FAILURE", error, *request.about, told)
+def _for_good(task: Task, request: Request, error: Exception) -> BaseException:
+    """Give what makes the job a letter: only what was asked to be repeated is."""
     judged = of_exception(error)
     return _judged(error, Failed(replace(judged.failure, cls=_last_class(task, request, judged))))
 
@@ -128,7 +106,8 @@ def _last_class(task: Task, request: Request, judged: Failed) -> Class:
     return judged.failure.cls if used_up else Class.PERMANENT
 
 
-def _arguments(call: TaskCall, parents: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def arguments(call: TaskCall, parents: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Read what a task is called with, the results of the steps before it first."""
     first = [] if call.takes is None else [_result(call.takes, parents)]
     return [*first, *read(call.args)], read(call.kwargs)
 

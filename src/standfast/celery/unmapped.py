@@ -10,6 +10,8 @@ from standfast.errors import ConfigurationError
 PICKLE = "standfast stores JSON and never pickles; pass ids, and load the objects in the task"
 LETTERS = "a task that failed for good is a dead letter: see `standfast dead list`, or use base= with on_failure"
 
+QUEUES = "a queue is its name, and there is no exchange: task_queues=['mail', 'reports']"
+
 TASK_OPTIONS = {
     "soft_time_limit": "nothing is raised inside a running task: use time_limit=, which ends its process, or poll "
     "self.job.cancelled with bind=True",
@@ -66,7 +68,6 @@ SETTINGS = {
 NAMES = {
     "celery.exceptions": {
         "SoftTimeLimitExceeded": TASK_OPTIONS["soft_time_limit"],
-        "TimeLimitExceeded": "a task past its time_limit fails as reason code `timeout`",
         "WorkerLostError": "a task whose worker died runs again, or fails as reason code `worker_lost`",
     },
     "celery.schedules": {
@@ -77,6 +78,8 @@ NAMES = {
         "xmap": "write group(task.s(item) for item in items)",
         "xstarmap": "write group(task.s(*item) for item in items)",
         "bootsteps": "use @app.sf.on_startup and @app.sf.on_shutdown",
+        "Queue": QUEUES,
+        "Exchange": QUEUES,
         "current_task": "declare the task with bind=True, and use self",
     },
     "celery.signals": {
@@ -86,10 +89,12 @@ NAMES = {
         "task_prerun": "use @app.sf.middleware, around each attempt",
         "task_postrun": "use @app.sf.middleware, around each attempt",
         "worker_init": "use @app.sf.on_startup, before the first claim",
-        "worker_process_init": "use @app.sf.on_startup, before the first claim",
+        "worker_process_init": "use @app.sf.on_startup, before the first claim; it does not run in the child process "
+        "of a task with time_limit=, which has only what its module opens when it is imported",
         "worker_ready": "use @app.sf.on_startup, before the first claim",
         "worker_shutdown": "use @app.sf.on_shutdown, after the last attempt",
-        "worker_process_shutdown": "use @app.sf.on_shutdown, after the last attempt",
+        "worker_process_shutdown": "use @app.sf.on_shutdown, after the last attempt; it does not run in the child "
+        "process of a task with time_limit=",
     },
 }
 SIGNALS = "use a base= class with on_success, on_failure and on_retry, @app.sf.on_failure, or app.sf.subscribe()"

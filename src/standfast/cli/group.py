@@ -65,7 +65,8 @@ CODES: dict[type[StandfastError], int] = {
 
 HARMLESS = (PayloadRejected, ConfigurationError, UnknownQueue, PolicyDenied, ApprovalRequired)
 NEXT: dict[type[StandfastError], str] = {
-    NoStore: "the first job makes one: standfast enqueue; or name another with --url",
+    NoStore: "the first job makes one: standfast enqueue; or name another with --url, or your application "
+    "(its module and object, such as shop:app) behind the command",
     NotALetter: "look at it with: standfast status{store}",
     UnknownJob: "list what is here with: standfast jobs{store}",
     StoreUnavailable: "see what is wrong with: standfast doctor{store}",

@@ -35,6 +35,7 @@ from standfast.failure.evidence import (
     judge_type,
     type_names,
 )
+from standfast.failure.traceback_text import RemoteTraceback
 from standfast.outcome import Failed
 from standfast.printable import printable
 
@@ -65,13 +66,6 @@ class RaisedElsewhere(Exception):
         super().__init__(failed.failure.summary)
         self.failed = failed
         self.__cause__ = RemoteTraceback(trace)
-
-
-class RemoteTraceback(Exception):
-    """A traceback of another process, as text."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 def of_exception(error: BaseException) -> Failed:

@@ -23,8 +23,17 @@ OURS = ("standfast.", "asyncio.")
 LEFT_OUT = "  [… the middle is left out]\n"
 
 
+class RemoteTraceback(Exception):
+    """The traceback of an exception that was raised in another process, as text: it is set as its cause."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
 def traceback_of(error: BaseException) -> str:
     """Write down where an exception was raised, and what it was raised from; it never raises itself."""
+    if isinstance(error.__cause__, RemoteTraceback):
+        return str(error.__cause__.args[0])  # written down by this function, in the process where it was raised
     text = call_guarded(lambda: _formatted(error), _unreadable)
     return as_kept(text)
 

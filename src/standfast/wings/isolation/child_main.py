@@ -22,6 +22,7 @@ from standfast.concurrency.guarded import call_guarded
 from standfast.errors import StoreUnavailable
 from standfast.failure import classify
 from standfast.failure.error_place import with_place
+from standfast.failure.traceback_text import traceback_of
 from standfast.job import Claim, LedgerNote
 from standfast.outcome import Cancel, Failed, Snooze, Succeeded
 from standfast.spine import payload
@@ -51,9 +52,8 @@ from standfast.wings.isolation.messages import (
     framed,
     read_in_child,
 )
+from standfast.wings.isolation.raised_exception import MAIN, pickled
 
-MAIN = "__mp_main__"
-"""What the main program is called where it is imported here, as `multiprocessing` has it: its guard holds it back."""
 LONGEST_TRACE = 20_000
 
 
@@ -217,7 +217,8 @@ def _entered(wire: Wire, task: Begin) -> Ended:
 
 
 def _raised(error: BaseException) -> Ended:
-    return Ended(failed=with_place(classify.of_exception(error), error), trace=_trace(error))
+    failed = with_place(classify.of_exception(error), error)
+    return Ended(failed=failed, trace=traceback_of(error), error=pickled(error))
 
 
 def _new_job(wire: Wire, task: Begin, given: Any) -> Job:

@@ -10,7 +10,6 @@ from typing import Any
 
 from standfast.errors import ConfigurationError, StoreUnavailable, Transient
 from standfast.failure import Class, Failure, Landed, reason
-from standfast.failure.classify import RaisedElsewhere
 from standfast.outcome import Failed, NotEntered, Outcome
 from standfast.portable import CAN_RUN_CHILDREN
 from standfast.spine.registry import Handler
@@ -30,6 +29,7 @@ from standfast.wings.isolation.messages import (
     Report,
     Stop,
 )
+from standfast.wings.isolation.raised_exception import rebuilt
 
 log = logging.getLogger("standfast.worker")
 
@@ -247,5 +247,5 @@ class IsolatedAttempt:
 
 def _outcome(ended: Ended) -> Any:
     if ended.failed is not None and ended.trace is not None:
-        raise RaisedElsewhere(ended.failed, ended.trace)
+        raise rebuilt(ended.error, ended.failed, ended.trace)
     return ended.succeeded or ended.failed or ended.snoozed or ended.cancelled

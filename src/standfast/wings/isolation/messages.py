@@ -111,13 +111,14 @@ class LogLine(msgspec.Struct, tag=True):
 
 
 class Ended(msgspec.Struct, tag=True):
-    """What came of it: one of the four, and the traceback if it raised."""
+    """What came of it: one of the four, and if it raised, the traceback and the pickled exception."""
 
     succeeded: Succeeded | None = None
     failed: Failed | None = None
     snoozed: Snooze | None = None
     cancelled: Cancel | None = None
     trace: str | None = None
+    error: bytes | None = None
 
 
 ToChild = Prepare | Begin | Stop | Noted | Fetched
