@@ -29,7 +29,8 @@ class FileView:
         self, rule: Rule, node: ast.expr | ast.stmt | ast.ExceptHandler, lost: str = "", instead: str = ""
     ) -> Finding:
         """Say what was found, and where."""
-        line = self.module.lines[node.lineno - 1] if node.lineno <= len(self.module.lines) else ""
+        line = self._line(node.lineno)
+        last_line, last_offset = _end(node)
         return Finding(
             rule=rule.id,
             rank=rule.rank,
@@ -40,8 +41,12 @@ class FileView:
             instead=instead or rule.instead,
             code=line.strip(),
             scope=self.module.scope_of(node).name,
-            last_line=node.end_lineno if isinstance(node, ast.expr) and node.end_lineno else node.lineno,
+            last_line=last_line,
+            last_column=_column(self._line(last_line), last_offset),
         )
+
+    def _line(self, number: int) -> str:
+        return self.module.lines[number - 1] if number <= len(self.module.lines) else ""
 
     def cleans_up(self, node: ast.AST) -> bool:
         """Say whether a node stands in a function that puts things away."""
@@ -54,6 +59,13 @@ CLEAN_UP_NAMES = (
     *("disconnect", "__del__", "terminate", "dispose", "release", "kill", "abort", "finalize"),
 )
 """What stands in the names of functions that put things away."""
+
+
+def _end(node: ast.expr | ast.stmt | ast.ExceptHandler) -> tuple[int, int]:
+    """Give the line and the offset where an expression ends; of a statement, where it begins."""
+    if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
+        return node.end_lineno, node.end_col_offset
+    return node.lineno, node.col_offset
 
 
 def _column(line: str, offset: int) -> int:

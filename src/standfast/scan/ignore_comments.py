@@ -95,4 +95,5 @@ def _about(module: ParsedModule, ignore: Ignore, rule: Rule, lost: str | None = 
         code=ignore.code,
         scope="",
         last_line=ignore.line,
+        last_column=ignore.column,
     )
