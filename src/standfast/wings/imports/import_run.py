@@ -76,6 +76,7 @@ class Run:
         self._contradictions = Contradictions()
         self._rejects = Rejects(None if options.dry_run else options.rejects or source.rejects)
         self._report = Report(source=source.shown, dry_run=options.dry_run)
+        self._imported_at = self._store.moment().wall
         self._foresight = Foresight()
         self._modes: Modes = {}
         self._has_store = False
@@ -123,7 +124,7 @@ class Run:
             values = values_of(self._fields_of(record), record.value)
             if values.get("id") in self._contradictions:
                 raise Unreadable(CONTRADICTED)
-            plan = rules.plan(values, record.value, self._profile, self._states)
+            plan = rules.plan(values, record.value, self._profile, self._states, imported_at=self._imported_at)
             job = incoming.new_job(self._acceptor, plan, self._identities.job_id(record, values.get("id")))
             await self._admission.admit([job])
         except StandfastError as error:
