@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from standfast.scan.code_finding import Finding
 from standfast.scan.codebase import Codebase
@@ -10,6 +11,9 @@ from standfast.scan.io_calls import IoCalls
 from standfast.scan.parsed_module import Function, ParsedModule
 from standfast.scan.scan_rules import Rule
 from standfast.scan.value_use import ValueUse
+
+AWAITED = re.compile(r"\bawait (\w+)\.(enqueue\w*\()")
+"""A verb of standfast, or of a handler, that is awaited."""
 
 
 class FileView:
@@ -38,12 +42,17 @@ class FileView:
             line=node.lineno,
             column=_column(line, node.col_offset),
             lost=lost or rule.lost,
-            instead=instead or rule.instead,
+            instead=self._written(instead or rule.instead, node),
             code=line.strip(),
             scope=self.module.scope_of(node).name,
             last_line=last_line,
             last_column=_column(self._line(last_line), last_offset),
         )
+
+    def _written(self, instead: str, node: ast.AST) -> str:
+        """Write the advice as it can stand there: where nothing can be awaited, as a plain call."""
+        inside = next((each for each in self.module.ancestors(node) if isinstance(each, Function | ast.Lambda)), None)
+        return instead if isinstance(inside, ast.AsyncFunctionDef) else AWAITED.sub(r"\1.sync.\2", instead)
 
     def _line(self, number: int) -> str:
         return self.module.lines[number - 1] if number <= len(self.module.lines) else ""
