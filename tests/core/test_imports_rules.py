@@ -24,6 +24,7 @@ from standfast.wings.imports.record_ids import Identities
 from standfast.wings.imports.rules import Plan
 from standfast.wings.imports.words import BadRecord, Meaning, Record, Source, Unreadable
 
+IMPORTED = 1_800_000_000.0
 EVENT: dict[str, Any] = {"id": "e1", "queue_name": "feedback", "payload": '{"n": 1}', "created_at": 1_700_000_000.5}
 OP: dict[str, Any] = {"operation_id": "op_1", "capability": "task_create", "params": {"title": "x"}}
 LETTER: dict[str, Any] = {
@@ -43,7 +44,7 @@ EVENTS = known_shapes.of_table("queued_events")
 def planned(profile: Profile, record: dict[str, Any], **given: str) -> Plan:
     """Plan one record by the map of its profile."""
     fields = field_map(profile.defaults_for(record, given), given)
-    return rules.plan(values_of(fields, record), record, profile, {})
+    return rules.plan(values_of(fields, record), record, profile, {}, imported_at=IMPORTED)
 
 
 @pytest.mark.parametrize(
@@ -261,3 +262,19 @@ def test_equal_lines_without_an_id_are_different_jobs_and_the_same_ones_in_a_sec
     made = [first.job_id(RECORD, None) for _ in range(3)]
     assert len(set(made)) == 3
     assert made == [second.job_id(RECORD, None) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("times", "at"),
+    [
+        ({}, IMPORTED),
+        ({"created_at": 0, "dead_at": ""}, IMPORTED),
+        ({"created_at": 1_700_000_000}, 1_700_000_000),
+        ({"created_at": 1_700_000_000, "dead_at": 1_700_000_600}, 1_700_000_600),
+    ],
+)
+@pytest.mark.parametrize("history", [None, [{"error": "boom"}], [{"error": "boom", "timestamp": None}]])
+def test_an_attempt_without_a_time_gets_the_best_one_that_is_known(times, at, history):
+    record = {"id": "e1", "queue": "mail", "payload": {}, "status": "dead", "attempts": 1, "error": "boom", **times}
+    [line] = planned(known_shapes.JSONL, record if history is None else {**record, "history": history}).history
+    assert (line.at.timestamp(), line.message) == (at, "boom")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from standfast.cli.sheets import LONGEST_NOTE, listing, sheet
@@ -37,6 +37,24 @@ def test_lists_of_jobs_and_letters_name_handlers_that_are_not_called_like_their_
         assert shown.columns[:4] == ("id", "queue", "handler", "state")
         assert [row[1:3] for row in shown.rows] == [("mail", ""), ("celery", "shop.charge")]
     assert "handler" not in listing([mail], NOW).columns
+
+
+def test_a_job_that_was_wanted_before_it_came_says_since_when():
+    seen, entered = NOW - timedelta(days=2), NOW - timedelta(minutes=5)
+    known = job(State.QUEUED, first_seen_at=seen, created_at=entered, last_entered_at=entered)
+    shown = facts(sheet(known, NOW)[0])
+    assert [shown[name].partition("Z ")[2] for name in ("first seen", "created", "last entered")] == [
+        *("(2 d ago)", "(5 min ago)", "(5 min ago)")
+    ]
+    table = listing([known], NOW)
+    assert table.rows[0][table.columns.index("age")] == "2 d ago"
+
+
+def test_a_job_that_was_wanted_when_it_came_says_so_once():
+    known = job(State.QUEUED, first_seen_at=NOW, created_at=NOW, last_entered_at=NOW + timedelta(microseconds=2))
+    shown = facts(sheet(known, NOW)[0])
+    assert "created" in shown
+    assert not {"first seen", "last entered"} & shown.keys()
 
 
 def test_a_long_note_is_cut_without_a_word():

@@ -122,6 +122,18 @@ def test_a_second_fix_adds_no_second_helper(tmp_path):
     assert file.read_text().count("_keep_task(asyncio.create_task(") == 2
 
 
+def test_a_second_fix_takes_the_names_that_the_first_one_chose(tmp_path):
+    file = tmp_path / "mail.py"
+    file.write_text((CORPUS / "helper_names_taken.py").read_text())
+    for addition in ("", "\n\nasync def again(pool: ThreadPoolExecutor):\n    pool.submit(send, 2)\n"):
+        file.write_text(file.read_text() + addition)
+        for change in fix_plan.plan(scan([file]).findings):
+            fix_plan.write(change)
+    helpers = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
+    assert [name for name in helpers if name.startswith("_log_error_of")] == ["_log_error_of_2", "_log_error_of"]
+    assert file.read_text().count("_log_error_of_2(pool.submit(") == 2
+
+
 def test_the_mode_of_a_file_stays(tmp_path):
     file = tmp_path / "mail.py"
     file.write_text((CORPUS / "dangling_create_task.py").read_text())

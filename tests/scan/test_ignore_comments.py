@@ -43,6 +43,26 @@ def test_several_rules_may_be_named(rules_found):
 @pytest.mark.parametrize(
     "comment",
     [
+        "# noqa: RUF006  # standfast: ignore[dangling-task] restarted every minute",
+        "# noqa: RUF006 # type: ignore[x] #standfast: ignore[dangling-task] see #12",
+        "# standfast: ignore[dangling-task] restarted every minute  # noqa: RUF006",
+        "# standfast: ignore[dangling-task] restarted # standfast: ignore[dangling-task] every minute",
+    ],
+)
+def test_a_comment_may_stand_with_others_on_one_line(rules_found, comment):
+    found, ignored = rules_found(f"    asyncio.create_task(send())  {comment}\n")
+    assert ("dangling-task" in found, ignored) == (False, 1)
+    assert found == ["ignore-unused"] * (comment.count("ignore[dangling-task]") - 1)
+
+
+def test_a_comment_behind_it_is_no_reason(rules_found):
+    body = "    asyncio.create_task(send())  # standfast: ignore[dangling-task]  # noqa: RUF006\n"
+    assert rules_found(body) == (["dangling-task", "ignore-without-reason"], 0)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
         "ignore[dangling-task]",
         "ignore[dangling-task] -",
         "ignore[no-such-rule] because it is fine",

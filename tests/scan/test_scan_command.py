@@ -44,6 +44,25 @@ def test_a_finding_says_where_what_is_lost_and_what_to_write(here):
     assert 'instead: await send.enqueue({"to": who}), with @sf.handler(...) on send' in result.output
 
 
+@pytest.mark.parametrize(
+    ("code", "instead"),
+    [
+        ("async def notify():\n    requests.post('x', timeout=5)\n", "await sf.enqueue_http("),
+        ("def notify():\n    requests.post('x', timeout=5)\n", "sf.sync.enqueue_http("),
+        ("requests.post('x', timeout=5)\n", "sf.sync.enqueue_http("),
+        ("def start():\n    asyncio.ensure_future(send(1))\n", 'send.sync.enqueue({"to": 1})'),
+        ("async def start():\n    def inner():\n        asyncio.ensure_future(send(1))\n", "send.sync.enqueue({"),
+        (
+            "async def start(loop):\n    loop.call_later(1, lambda: asyncio.ensure_future(send(1)))\n",
+            "send.sync.enqueue({",
+        ),
+    ],
+)
+def test_the_advice_can_stand_where_the_finding_is(here, code, instead):
+    (here / "app.py").write_text(f"import asyncio\nimport requests\n\nasync def send(to): ...\n\n{code}")
+    assert f"      instead: {instead}" in run("app.py").output
+
+
 def test_the_chosen_rank_decides_what_counts(here):
     (here / "app.py").write_text(
         DANGLING.replace("    asyncio.create_task", "    global task\n    task = asyncio.create_task")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast import ConfigurationError, JobView
@@ -224,6 +225,48 @@ async def test_a_dry_run_counts_the_same_and_stores_nothing(sf, tmp_path):
     assert foreseen.queues == done.queues
     again = await brought(sf, file, dry_run=True)
     assert dict(again.outcomes) == {"known": 3, "finished": 1, "rejected": 1}
+
+
+@pytest.mark.parametrize("first", ["queued", "dead"])
+@pytest.mark.parametrize("second", ["queued", "tried", "dead", "processing", "completed"])
+async def test_another_payload_under_a_known_id_is_rejected_whatever_it_becomes(sf, tmp_path, first, second):
+    fields = {"tried": {"state": "pending", "attempts": 1}}
+    own = [{"state": first}, fields.get(second, {"state": second})]
+    one, two = (event(1, payload={"n": n}, **given) for n, given in enumerate(own, start=1))
+    await brought(sf, lines(tmp_path / "one", [one]))
+    file = lines(tmp_path / "two", [two])
+    foreseen = await brought(sf, file, finished=True, dry_run=True)
+    report = await brought(sf, file, finished=True)
+    assert dict(foreseen.outcomes) == dict(report.outcomes) == {"rejected": 1}
+    assert "--source NAME" in report.first_rejected[0].why
+    assert report.rejects_file is not None
+    assert [json.loads(each["record"]) for each in read_rejects(report.rejects_file)[1]] == [two]
+    assert [*await by_payload(sf)] == [1]
+
+
+async def test_records_of_one_run_that_collide_are_foreseen_as_they_are_imported(sf, tmp_path):
+    """Standard input is not read twice: nothing finds beforehand that two of its lines have one id."""
+    dead, tried = {"state": "dead", "attempts": 2}, {"state": "pending", "attempts": 1}
+    records = [
+        *(event(1, **tried), event(1, **tried)),
+        *(event(2, **dead), event(2, **dead), event(2, **dead, payload={"n": 22})),
+        *(event(3), event(3, payload={"n": 33})),
+        *(event(4, **dead), event(4, **tried)),
+        *(event(n, idempotency_key="same", payload={"n": 5}) for n in (5, 6)),
+        *(event(n, idempotency_key="other") for n in (7, 8)),
+        *(
+            event(n, idempotency_key="letter", payload={"n": 9}, **given)
+            for n, given in ((9, dead), (10, {}), (11, dead))
+        ),
+    ]
+    source = msgspec.structs.replace(jsonl(lines(tmp_path / "q", records)), may_contradict=False)
+    found = [
+        await sf.imports.bring_in(source, known_shapes.JSONL, ImportOptions(dry_run=dry_run), by="ann")
+        for dry_run in (True, False)
+    ]
+    assert dict(found[0].outcomes) == dict(found[1].outcomes)
+    assert found[0].first_rejected == found[1].first_rejected
+    assert (found[1].outcomes["rejected"], found[1].outcomes["known"], found[1].outcomes["duplicate"]) == (3, 3, 2)
 
 
 async def test_the_tables_of_a_queue_come_in_with_letters_and_reasons(sf, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -41,6 +41,8 @@ NOT_BEGUN = "consent_required"
 """The reason of a job that waits for consent: nothing of it was tried, so nothing failed."""
 BAR = 20
 """Characters of a bar."""
+SAME_MOMENT = timedelta(seconds=1)
+"""Times that lie less than this apart are one."""
 LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
 MANY_SKIPPED = 2000
@@ -61,7 +63,7 @@ def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) ->
             _state(job),
             *([job.triage.replay_status if job.triage else ""] if letters else []),
             f"{job.attempts}/{job.max_attempts}",
-            ago(job.created_at, now),
+            ago(job.first_seen_at, now),
             _note(job, now),
         )
         for job in jobs
@@ -127,7 +129,8 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
         yield "progress", progress_words(job.progress, now)
     if job.parked_on is not None:
         yield "waits for", Cell(job.parked_on, "yellow")
-    for name in ("created_at", "due_at", "claimed_at", "finished_at", "expires_at"):
+    yield from ((name, when(moment, now)) for name, moment in _origins(job))
+    for name in ("due_at", "claimed_at", "finished_at", "expires_at"):
         moment = getattr(job, name)
         if moment is not None and (name != "due_at" or job.state == State.QUEUED):
             yield name.removesuffix("_at"), when(moment, now)
@@ -142,6 +145,16 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
         yield "warning", Cell(job.warning, "yellow")
     if (may_repeat := duplicate_sentence(job.history, job.state)) is not None:
         yield "possible duplicate", Cell(may_repeat, "yellow")
+
+
+def _origins(job: JobView) -> Iterator[tuple[str, datetime]]:
+    """Give when a job came: also since when its work is wanted, and when it was queued last, if those differ."""
+    differ = abs(job.last_entered_at - job.first_seen_at) >= SAME_MOMENT
+    if differ:
+        yield "first seen", job.first_seen_at
+    yield "created", job.created_at
+    if differ:
+        yield "last entered", job.last_entered_at
 
 
 def _failure(job: JobView, failure: FailureView, longest: int) -> Iterator[tuple[str, str | Cell]]:

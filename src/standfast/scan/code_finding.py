@@ -24,6 +24,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The function it stands in, as `Class.method`, or empty."""
     last_line: int
     """Where the statement ends: an ignore comment may stand there, too."""
+    last_column: int
+    """The column behind the end of an expression: calls that begin at one place are told apart by it."""
 
     @property
     def place(self) -> str:

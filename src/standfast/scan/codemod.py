@@ -16,7 +16,7 @@ from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from standfast.scan.code_finding import Finding
-from standfast.scan.codemod_helpers import HELPERS, Helper
+from standfast.scan.codemod_names import HelperNames, NamedHelper, names_in
 from standfast.scan.known_names import CALLBACK_METHODS
 from standfast.scan.scan_rules import DANGLING_TASK, DROPPED_FUTURE, LOST_GATHER, SWALLOWED_ERROR, UNREAD_GATHER
 
@@ -32,7 +32,8 @@ WITHOUT_CALLBACKS = frozenset({"apply_async", "map_async", "starmap_async", "map
 )
 """Their results take no callback afterwards: left to a person, as is `asyncio.wait`, which gives two sets of tasks."""
 
-Place = tuple[int, int]
+Span = tuple[int, int, int, int]
+"""Line and column of the begin and of the end. Of a handler, the begin twice."""
 
 
 class Rewritten(NamedTuple):
@@ -44,13 +45,17 @@ class Rewritten(NamedTuple):
 
 def rewrite(source: bytes, findings: Iterable[Finding]) -> Rewritten:
     """Rewrite what is safe to rewrite, and leave the rest."""
-    wanted = {(each.line, each.column - 1): each for each in findings if _is_fixable(each)}
+    wanted = {_span(each): each for each in findings if _is_fixable(each)}
     wrapper = MetadataWrapper(cst.parse_module(source))
-    changes = _Changes(wanted)
+    changes = _Changes(wanted, HelperNames(wrapper))
     module = wrapper.visit(changes)
     if not changes.fixed:
         return Rewritten(source, [])
     return Rewritten(_with_helpers(module, changes.helpers).bytes, changes.fixed)
+
+
+def _span(finding: Finding) -> Span:
+    return finding.line, finding.column - 1, finding.last_line, finding.last_column - 1
 
 
 def _is_fixable(finding: Finding) -> bool:
@@ -60,11 +65,12 @@ def _is_fixable(finding: Finding) -> bool:
 class _Changes(cst.CSTTransformer):
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, wanted: dict[Place, Finding]) -> None:
+    def __init__(self, wanted: dict[Span, Finding], names: HelperNames) -> None:
         super().__init__()
         self.wanted = wanted
+        self.names = names
         self.fixed: list[Finding] = []
-        self.helpers: set[str] = set()
+        self.helpers: dict[str, NamedHelper] = {}
         self.awaited: set[cst.BaseExpression] = set()
 
     def visit_Await(self, node: cst.Await) -> None:  # noqa: N802 - libcst's name
@@ -89,26 +95,30 @@ class _Changes(cst.CSTTransformer):
         finding = self._found(original_node)
         if finding is None:
             return updated_node
-        body = _logged(updated_node.body)
+        body = _logged(updated_node.body, self.names.of("_log_swallowed").name)
         if body is None:
             return updated_node
-        self.fixed.append(finding)
-        self.helpers.add("_log_swallowed")
+        self._fix(finding, "_log_swallowed")
         return updated_node.with_changes(body=body)
 
     def _found(self, node: cst.CSTNode) -> Finding | None:
-        start = self.get_metadata(PositionProvider, node).start
-        finding = self.wanted.get((start.line, start.column))
-        is_handler = isinstance(node, cst.ExceptHandler)
-        if finding is None or (finding.rule == SWALLOWED_ERROR.id) is not is_handler:
-            return None
-        return finding if is_handler or isinstance(node, cst.Call) else None
+        """Give the finding about exactly this node: in a chain of calls, the inner ones begin where the outer does."""
+        place = self.get_metadata(PositionProvider, node)
+        start = place.start.line, place.start.column
+        if isinstance(node, cst.ExceptHandler):
+            finding = self.wanted.get((*start, *start))
+            return finding if finding is not None and finding.rule == SWALLOWED_ERROR.id else None
+        finding = self.wanted.get((*start, place.end.line, place.end.column))
+        is_call = isinstance(node, cst.Call) and finding is not None and finding.rule in WRAPPED_BY
+        return finding if is_call else None
 
     def _wrap(self, finding: Finding, value: cst.BaseExpression) -> cst.BaseExpression:
-        name = WRAPPED_BY[finding.rule]
+        helper = self._fix(finding, WRAPPED_BY[finding.rule])
+        return cst.Call(cst.Name(helper.name), [cst.Arg(value)])
+
+    def _fix(self, finding: Finding, name: str) -> NamedHelper:
         self.fixed.append(finding)
-        self.helpers.add(name)
-        return cst.Call(cst.Name(name), [cst.Arg(value)])
+        return self.helpers.setdefault(name, self.names.of(name))
 
 
 def _name_of(expression: cst.BaseExpression) -> str:
@@ -118,42 +128,37 @@ def _name_of(expression: cst.BaseExpression) -> str:
     return name.value if isinstance(name, cst.Name) else ""
 
 
-def _logged(body: cst.BaseSuite) -> cst.BaseSuite | None:
+def _logged(body: cst.BaseSuite, log_swallowed: str) -> cst.BaseSuite | None:
     """Put a line into the log before what the handler does; a debug line is left as it is."""
-    line = cst.parse_statement("_log_swallowed()")
+    call = cst.Expr(cst.Call(cst.Name(log_swallowed)))
     if isinstance(body, cst.IndentedBlock):
-        return _logged_block(body, line)
+        return _logged_block(body, call)
     if isinstance(body, cst.SimpleStatementSuite) and all(isinstance(each, cst.Pass) for each in body.body):
-        return body.with_changes(body=[cst.Expr(cst.parse_expression("_log_swallowed()"))])
+        return body.with_changes(body=[call])
     return None
 
 
-def _logged_block(body: cst.IndentedBlock, line: cst.SimpleStatementLine | cst.BaseCompoundStatement) -> cst.BaseSuite:
+def _logged_block(body: cst.IndentedBlock, call: cst.Expr) -> cst.BaseSuite:
     first = body.body[0]
     is_pass = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Pass)
     if is_pass and len(body.body) == 1 and isinstance(first, cst.SimpleStatementLine):
-        called = cst.Expr(cst.parse_expression("_log_swallowed()"))
-        return body.with_changes(body=[first.with_changes(body=[called])])
-    return body.with_changes(body=[line, *body.body])
+        return body.with_changes(body=[first.with_changes(body=[call])])
+    return body.with_changes(body=[cst.SimpleStatementLine([call]), *body.body])
 
 
-def _with_helpers(module: cst.Module, names: set[str]) -> cst.Module:
+def _with_helpers(module: cst.Module, helpers: dict[str, NamedHelper]) -> cst.Module:
     """Put the helpers, and what they import, below the imports of the file."""
-    missing = [helper for name, helper in HELPERS.items() if name in names and not _defines(module, name)]
+    missing = [helper for helper in helpers.values() if not helper.is_there]
+    place = _after_imports(module, {helper.name for helper in helpers.values()})
     for helper in missing:
-        module = _insert(module, helper)
+        module = _insert(module, helper, place)
     context = CodemodContext()
-    for name in sorted({name for helper in missing for name in helper.imports}):
-        AddImportsVisitor.add_needed_import(context, name)
+    for alias in sorted({helper.needs_logging_as for helper in missing if helper.needs_logging_as}):
+        AddImportsVisitor.add_needed_import(context, "logging", asname=None if alias == "logging" else alias)
     return AddImportsVisitor(context).transform_module(module)
 
 
-def _defines(module: cst.Module, name: str) -> bool:
-    return any(isinstance(each, cst.FunctionDef) and each.name.value == name for each in module.body)
-
-
-def _insert(module: cst.Module, helper: Helper) -> cst.Module:
-    place = _after_imports(module)
+def _insert(module: cst.Module, helper: NamedHelper, place: int) -> cst.Module:
     statements = cst.parse_module(helper.source, config=module.config_for_parsing).body
     following = module.body[place : place + 1]
     inserted = [_set_apart(statements[0]), *statements[1:], *(_set_apart(each) for each in following)]
@@ -170,9 +175,12 @@ def _set_apart(
     return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False), cst.EmptyLine(indent=False), *lines])
 
 
-def _after_imports(module: cst.Module) -> int:
+def _after_imports(module: cst.Module, helpers: set[str]) -> int:
+    """Give the place below the imports, but above the first statement that may call a helper while it is imported."""
     place = 0
     for number, statement in enumerate(module.body):
+        if helpers & names_in(statement):
+            break
         if _is_import(statement):
             place = number + 1
         elif not _is_docstring(statement) and not isinstance(statement, cst.If | cst.Try):

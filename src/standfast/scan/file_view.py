@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from standfast.scan.code_finding import Finding
 from standfast.scan.codebase import Codebase
@@ -10,6 +11,9 @@ from standfast.scan.io_calls import IoCalls
 from standfast.scan.parsed_module import Function, ParsedModule
 from standfast.scan.scan_rules import Rule
 from standfast.scan.value_use import ValueUse
+
+AWAITED = re.compile(r"\bawait (\w+)\.(enqueue\w*\()")
+"""A verb of standfast, or of a handler, that is awaited."""
 
 
 class FileView:
@@ -29,7 +33,8 @@ class FileView:
         self, rule: Rule, node: ast.expr | ast.stmt | ast.ExceptHandler, lost: str = "", instead: str = ""
     ) -> Finding:
         """Say what was found, and where."""
-        line = self.module.lines[node.lineno - 1] if node.lineno <= len(self.module.lines) else ""
+        line = self._line(node.lineno)
+        last_line, last_offset = _end(node)
         return Finding(
             rule=rule.id,
             rank=rule.rank,
@@ -37,11 +42,20 @@ class FileView:
             line=node.lineno,
             column=_column(line, node.col_offset),
             lost=lost or rule.lost,
-            instead=instead or rule.instead,
+            instead=self._written(instead or rule.instead, node),
             code=line.strip(),
             scope=self.module.scope_of(node).name,
-            last_line=node.end_lineno if isinstance(node, ast.expr) and node.end_lineno else node.lineno,
+            last_line=last_line,
+            last_column=_column(self._line(last_line), last_offset),
         )
+
+    def _written(self, instead: str, node: ast.AST) -> str:
+        """Write the advice as it can stand there: where nothing can be awaited, as a plain call."""
+        inside = next((each for each in self.module.ancestors(node) if isinstance(each, Function | ast.Lambda)), None)
+        return instead if isinstance(inside, ast.AsyncFunctionDef) else AWAITED.sub(r"\1.sync.\2", instead)
+
+    def _line(self, number: int) -> str:
+        return self.module.lines[number - 1] if number <= len(self.module.lines) else ""
 
     def cleans_up(self, node: ast.AST) -> bool:
         """Say whether a node stands in a function that puts things away."""
@@ -54,6 +68,13 @@ CLEAN_UP_NAMES = (
     *("disconnect", "__del__", "terminate", "dispose", "release", "kill", "abort", "finalize"),
 )
 """What stands in the names of functions that put things away."""
+
+
+def _end(node: ast.expr | ast.stmt | ast.ExceptHandler) -> tuple[int, int]:
+    """Give the line and the offset where an expression ends; of a statement, where it begins."""
+    if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
+        return node.end_lineno, node.end_col_offset
+    return node.lineno, node.col_offset
 
 
 def _column(line: str, offset: int) -> int:

@@ -13,7 +13,8 @@ from standfast.scan.parsed_module import ParsedModule
 from standfast.scan.scan_rules import BAD_IGNORE, RULES, UNUSED_IGNORE, Rule
 
 MARK = "standfast: ignore"
-COMMENT = re.compile(r"#\s*standfast:\s*ignore(?:\[(?P<rules>[^\]]*)\])?(?P<reason>.*)")
+COMMENT = re.compile(r"#\s*standfast:\s*ignore(?:\[(?P<rules>[^\]]*)\])?(?P<reason>.*?)(?=\s#\s*[A-Za-z]|$)")
+"""It may stand behind another comment, and another one may follow it: `# noqa: RUF006  # standfast: ignore[…] …`."""
 WORD = re.compile(r"\w{2,}")
 
 
@@ -64,11 +65,10 @@ def _answers(ignore: Ignore, finding: Finding) -> bool:
 
 def _comments(module: ParsedModule) -> Iterator[Ignore]:
     for token in tokenize.generate_tokens(io.StringIO(module.source).readline):
-        found = COMMENT.match(token.string) if token.type == tokenize.COMMENT else None
-        if found is not None:
+        for found in COMMENT.finditer(token.string) if token.type == tokenize.COMMENT else ():
             rules = frozenset(name.strip() for name in (found["rules"] or "").split(",") if name.strip())
             line, column = token.start
-            yield Ignore(line, column + 1, _covered(module, token), rules, found["reason"], token.string)
+            yield Ignore(line, column + found.start() + 1, _covered(module, token), rules, found["reason"], found[0])
 
 
 def _covered(module: ParsedModule, token: tokenize.TokenInfo) -> int:
@@ -95,4 +95,5 @@ def _about(module: ParsedModule, ignore: Ignore, rule: Rule, lost: str | None = 
         code=ignore.code,
         scope="",
         last_line=ignore.line,
+        last_column=ignore.column,
     )

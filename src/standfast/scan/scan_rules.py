@@ -66,7 +66,7 @@ ASYNC_CALLBACK = Rule(
     Rank.LOST_WORK,
     "An async function handed to what calls it without await",
     "An async function is called here without await, so none of its code runs.",
-    _ENQUEUE + " from a plain function: sf.enqueue_sync(...)",
+    _ENQUEUE,
 )
 LOST_GATHER = Rule(
     "gather-never-awaited",

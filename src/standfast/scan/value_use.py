@@ -73,6 +73,8 @@ class ValueUse:
                 return self._argument(parent, node)
             case ast.Attribute():
                 return self._chained(parent)
+            case ast.Compare() if _asks_for_none(parent):
+                return DROPPED
             case ast.Lambda() if parent.body is node:
                 return DROPPED if self._is_callback(parent) else KEPT
         return KEPT
@@ -191,6 +193,12 @@ class ValueUse:
         while scope is not None and (name.id not in scope.bindings or name.id in scope.outer):
             scope = scope.parent
         return scope
+
+
+def _asks_for_none(comparison: ast.Compare) -> bool:
+    """Say whether only the presence of a value is asked: that neither keeps it nor reads it."""
+    is_none = isinstance(comparison.comparators[0], ast.Constant) and comparison.comparators[0].value is None
+    return is_none and isinstance(comparison.ops[0], ast.Is | ast.IsNot)
 
 
 def _parameter(scope: Scope, position: int, call: ast.Call) -> str | None:

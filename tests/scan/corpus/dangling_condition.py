@@ -8,3 +8,7 @@ async def send():
 
 async def main(urgent):
     urgent and asyncio.create_task(send())  # expect: dangling-task
+
+
+def check():
+    asyncio.run(main(True))

@@ -9,3 +9,7 @@ async def send():
 async def main():
     task = asyncio.create_task(send())  # expect: dangling-task
     task.add_done_callback(print)
+
+
+def check():
+    asyncio.run(main())

@@ -1,4 +1,5 @@
 """Imported under another name."""
+import asyncio
 from asyncio import ensure_future as go
 
 
@@ -8,3 +9,7 @@ async def send():
 
 async def main():
     go(send())  # expect: dangling-task
+
+
+def check():
+    asyncio.run(main())

@@ -10,3 +10,7 @@ async def send():
 
 async def main():
     spawn(send())  # expect: dangling-task
+
+
+def check():
+    asyncio.run(main())

@@ -11,3 +11,10 @@ class Client:
 
     def start(self):
         self.loop.create_task(self.send())  # expect: dangling-task
+
+
+def check():
+    client = Client()
+    client.start()
+    client.loop.run_until_complete(asyncio.sleep(0))
+    client.loop.close()

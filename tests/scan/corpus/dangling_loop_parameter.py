@@ -8,3 +8,10 @@ async def send():
 
 def start(where: asyncio.AbstractEventLoop):
     where.create_task(send())  # expect: dangling-task
+
+
+def check():
+    loop = asyncio.new_event_loop()
+    start(loop)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()

@@ -13,3 +13,7 @@ class Service(Base):
 
     async def start(self):
         self._spawn(self.send())  # expect: dangling-task
+
+
+def check():
+    asyncio.run(Service().start())

@@ -8,3 +8,7 @@ async def send():
 
 async def main():
     asyncio.shield(asyncio.create_task(send()))  # expect: dangling-task
+
+
+def check():
+    asyncio.run(main())

@@ -8,3 +8,7 @@ async def send(number):
 
 async def main():
     _results = await asyncio.gather(*(send(each) for each in range(3)), return_exceptions=True)  # expect: gather-results-unread
+
+
+def check():
+    asyncio.run(main())

@@ -8,3 +8,7 @@ def send(number):
 
 async def main():
     asyncio.get_running_loop().run_in_executor(None, send, 1)  # expect: future-dropped
+
+
+def check():
+    asyncio.run(main())

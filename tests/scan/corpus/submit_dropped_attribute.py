@@ -11,3 +11,9 @@ class Mailer:
 
     def notify(self):
         self._workers.submit(self.send, 1)  # expect: future-dropped
+
+
+def check():
+    mailer = Mailer()
+    mailer.notify()
+    mailer._workers.shutdown()

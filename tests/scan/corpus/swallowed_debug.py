@@ -1,5 +1,7 @@
 """Only a debug line says so."""
+import asyncio
 import logging
+from unittest import mock
 
 import httpx
 
@@ -13,3 +15,8 @@ async def notify(event):
             response.raise_for_status()
         except httpx.HTTPError:  # expect: network-error-swallowed
             logger.debug("could not notify", exc_info=True)
+
+
+def check():
+    with mock.patch.object(httpx.AsyncClient, "post", side_effect=httpx.ConnectError("refused")):
+        asyncio.run(notify({}))

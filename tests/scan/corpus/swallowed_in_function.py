@@ -1,5 +1,6 @@
 """The network call stands in another function of the module."""
 import urllib.request
+from unittest import mock
 
 
 def ping(url):
@@ -11,3 +12,8 @@ def notify():
         ping("https://example.org/hook")
     except BaseException:  # expect: network-error-swallowed
         return
+
+
+def check():
+    with mock.patch.object(urllib.request, "urlopen", side_effect=OSError("refused")):
+        notify()

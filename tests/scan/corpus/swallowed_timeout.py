@@ -1,4 +1,6 @@
 """An event that did not arrive in time is dropped."""
+from unittest import mock
+
 import requests
 
 
@@ -11,4 +13,5 @@ def deliver(events):
 
 
 def check():
-    deliver([])
+    with mock.patch.object(requests, "post", side_effect=requests.Timeout):
+        deliver([{}, {}])

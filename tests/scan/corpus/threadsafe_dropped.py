@@ -8,3 +8,10 @@ async def send(number):
 
 def main(loop):
     asyncio.run_coroutine_threadsafe(send(1), loop)  # expect: future-dropped
+
+
+def check():
+    loop = asyncio.new_event_loop()
+    main(loop)
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()

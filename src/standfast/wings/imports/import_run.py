@@ -14,6 +14,7 @@ from standfast.store.store import Store
 from standfast.views import Heard, Progress
 from standfast.wings.imports import incoming, rules, scripts
 from standfast.wings.imports.field_map import FieldMap, field_map, values_of, with_default_queue
+from standfast.wings.imports.foresight import Foresight
 from standfast.wings.imports.incoming import Modes
 from standfast.wings.imports.known_shapes import Profile
 from standfast.wings.imports.record_ids import Contradictions, Identities
@@ -31,6 +32,7 @@ from standfast.wings.imports.words import (
     Source,
     Unreadable,
 )
+from standfast.wings.letters.arrivals import Arrived
 from standfast.wings.policy import scripts as policies
 from standfast.wings.queues.checks import Admission
 
@@ -74,6 +76,8 @@ class Run:
         self._contradictions = Contradictions()
         self._rejects = Rejects(None if options.dry_run else options.rejects or source.rejects)
         self._report = Report(source=source.shown, dry_run=options.dry_run)
+        self._imported_at = self._store.moment().wall
+        self._foresight = Foresight()
         self._modes: Modes = {}
         self._has_store = False
         field_map(profile.fields, options.fields)  # a wrong map is told before anything is read
@@ -120,7 +124,7 @@ class Run:
             values = values_of(self._fields_of(record), record.value)
             if values.get("id") in self._contradictions:
                 raise Unreadable(CONTRADICTED)
-            plan = rules.plan(values, record.value, self._profile, self._states)
+            plan = rules.plan(values, record.value, self._profile, self._states, imported_at=self._imported_at)
             job = incoming.new_job(self._acceptor, plan, self._identities.job_id(record, values.get("id")))
             await self._admission.admit([job])
         except StandfastError as error:
@@ -162,7 +166,7 @@ class Run:
             self._count(done, ["finished"] * len(done))
             done = []
         if self._options.dry_run:
-            await self._foresee([*by_meaning[Meaning.QUEUED], *letters, *done])
+            await self._foresee([*letters, *by_meaning[Meaning.QUEUED], *done])
             return
         await self._bring_in_letters(letters)
         await self._bring_in_runnable(by_meaning[Meaning.QUEUED])
@@ -177,7 +181,7 @@ class Run:
         batch = [incoming.letter(each.plan, each.job, self._actor, now=now, skew=skew) for each in planned]
         came = await self._store.write(scripts.bring_in_letters, batch)
         pairs = zip(planned, came, strict=True)
-        self._count(planned, ["known" if answer == "known" else _as_letter(each) for each, answer in pairs])
+        self._count(planned, [_letter_came(each, answer) for each, answer in pairs])
 
     async def _bring_in_runnable(self, planned: Sequence[Planned]) -> None:
         if not planned:
@@ -187,9 +191,13 @@ class Run:
 
     async def _foresee(self, planned: Sequence[Planned]) -> None:
         """Count what an import would do now. Keys that are taken here show only when it is done."""
-        ids = [each.job.id for each in planned]
-        here = await self._store.read(scripts.known(ids)) if self._has_store and ids else set()
-        self._count(planned, ["known" if each.job.id in here else _as_planned(each) for each in planned])
+        jobs = [each.job for each in planned]
+        before = await self._store.read(scripts.came_before(jobs)) if self._has_store and jobs else {}
+        self._count(planned, [before.get(each.job.id) or self._of_this_run(each) for each in planned])
+
+    def _of_this_run(self, planned: Planned) -> Came:
+        is_letter = planned.plan.meaning in {Meaning.DEAD, Meaning.IN_DOUBT}
+        return self._foresight.collision(planned.job, is_letter=is_letter) or _as_planned(planned)
 
     def _count(self, planned: Sequence[Planned], came: Sequence[Came]) -> None:
         full = None
@@ -201,6 +209,10 @@ class Run:
                 self._report.add(each.job.queue, outcome)
         if full is not None:
             raise Backpressure(f"{full.why}; {self._report.outcomes.total()} records were brought in or known before")
+
+
+def _letter_came(planned: Planned, answer: Arrived | Refused) -> Came:
+    return answer if isinstance(answer, Refused) or answer == "known" else _as_letter(planned)
 
 
 def _as_letter(planned: Planned) -> Outcome:

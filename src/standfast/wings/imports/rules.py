@@ -52,8 +52,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.meaning is Meaning.QUEUED and self.attempts > 0
 
 
-def plan(values: Mapping[str, Any], record: Mapping[str, Any], profile: Profile, states: Mapping[str, Meaning]) -> Plan:
-    """Decide what a record becomes; raise Unreadable for one that cannot become anything."""
+def plan(
+    values: Mapping[str, Any],
+    record: Mapping[str, Any],
+    profile: Profile,
+    states: Mapping[str, Meaning],
+    *,
+    imported_at: float,
+) -> Plan:
+    """Decide what a record becomes; raise Unreadable for one that cannot become anything.
+
+    `imported_at` is the time of its last attempt if the record has no time at all.
+    """
     queue = _text("queue", values.get("queue"))
     if not queue:
         raise Unreadable("it names no queue; say which one with --queue NAME, or where it stands with --map queue=PATH")
@@ -73,7 +83,7 @@ def plan(values: Mapping[str, Any], record: Mapping[str, Any], profile: Profile,
         landed=landed,
         failure=failure if meaning in {Meaning.IN_DOUBT, Meaning.DEAD} else None,
         ended_at=ended_at,
-        history=_history(values, attempts, failure, ended_at),
+        history=_history(values, attempts, failure, ended_at or first_seen(values) or imported_at),
         queue_reason=values["queue_reason"] if values.get("queue_reason") in get_args(QueueReason) else "event",
         result=values.get("result"),
     )
@@ -174,19 +184,18 @@ def _message(value: Any) -> str:
 
 
 def _history(
-    values: Mapping[str, Any], attempts: int, failure: Failure | None, ended_at: float | None
+    values: Mapping[str, Any], attempts: int, failure: Failure | None, otherwise_at: float
 ) -> tuple[Attempt, ...]:
-    """Keep the record's own history, or write one line for its last attempt."""
+    """Keep the record's own history, or write one line for its last attempt; `otherwise_at` if a line has no time."""
     given = values.get("history")
     lines = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     numbered = enumerate(lines, start=1)
-    kept = tuple(_line(each, number, ended_at) for number, each in numbered)[-MOST_HISTORY:]
+    kept = tuple(_line(each, number, otherwise_at) for number, each in numbered)[-MOST_HISTORY:]
     if kept or failure is None or attempts == 0:
         return kept
-    at = datetime.fromtimestamp(ended_at or first_seen(values) or 0.0, UTC)
     last = Attempt(
         attempt=attempts,
-        at=at,
+        at=datetime.fromtimestamp(otherwise_at, UTC),
         cls=failure.cls,
         landed=failure.landed,
         reason_code=failure.reason_code,
@@ -196,9 +205,9 @@ def _history(
     return (last,)
 
 
-def _line(entry: Mapping[str, Any], number: int, ended_at: float | None) -> Attempt:
+def _line(entry: Mapping[str, Any], number: int, otherwise_at: float) -> Attempt:
     named = next((entry[name] for name in ("at", "timestamp", "failed_at", "time") if entry.get(name)), None)
-    at = moment("history", named) or ended_at or 0.0
+    at = moment("history", named) or otherwise_at
     attempt = entry.get("attempt")
     code = _text("reason_code", entry.get("reason_code"))
     kind = _text("error_kind", entry.get("error_kind"))

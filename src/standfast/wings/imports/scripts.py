@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -51,6 +51,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 Came = Outcome | Refused
+Before = Literal["known"] | Refused
 
 
 def _gate(_batches: Any) -> Script[list[str]]:
@@ -63,15 +64,15 @@ def _jobs(batches: Any) -> chain[NewJob]:
 
 
 @writes(room=ROOM_TO_ACCEPT, size=len, gates=_gate)
-def bring_in_letters(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[list[list[Arrived]]]:
+def bring_in_letters(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[list[list[Arrived | Refused]]]:
     """Store letters that are not here yet, as `dead import` does; answer what became of each."""
     answers = []
     for batch in batches:
-        here = yield from known([each.id for each in batch])
-        fresh = [each for each in batch if each.id not in here]
+        before = yield from came_before(batch)
+        fresh = [each for each in batch if each.id not in before]
         [came] = yield from arrivals.bring_in(round_, [fresh])
-        stored = {each.id: answer for each, answer in zip(fresh, came, strict=True)}
-        answers.append([stored.get(each.id, "known") for each in batch])
+        became = {**before, **{each.id: answer for each, answer in zip(fresh, came, strict=True)}}
+        answers.append([became[each.id] for each in batch])
     return answers
 
 
@@ -110,12 +111,29 @@ def known(ids: Sequence[str]) -> Script[set[str]]:
     return {job_id.removeprefix(IMPORTED) for (job_id,) in (*here, *gone)}
 
 
+def came_before(records: Sequence[NewJob | Arrival]) -> Script[dict[str, Before]]:
+    """Answer for records whose ids are known: the same record again, or another one that has the same id."""
+    here = yield from known([each.id for each in records])
+    if not here:
+        return {}
+    payloads: dict[str, str] = dict((yield "imported_payloads", {"ids": text(sorted(here))}))
+    same = {each.id for each in records if payloads.get(each.id) in {None, each.payload}}
+    return {each.id: "known" if each.id in same else other_payload(each.id) for each in records if each.id in here}
+
+
+def other_payload(job_id: str) -> Refused:
+    """Refuse a record: its id is known, and its work is not the work that came under it."""
+    return Refused(
+        f"an earlier record brought another payload under its id, as job {job_id}: the map was another one, or two "
+        "sources use the same ids; in that case name this one with --source NAME"
+    )
+
+
 def _bring_in(round_: Round, batch: Sequence[Incoming]) -> Script[dict[str, Came]]:
     """Store what is not here yet as queued jobs; give what became of each by its id."""
-    ids = [each.job.id for each in batch]
-    here = yield from known(ids)
-    came: dict[str, Came] = yield from _as_before(batch, here) if here else _nothing()
-    fresh = [each.job for each in batch if each.job.id not in here]
+    before = yield from came_before([each.job for each in batch])
+    came: dict[str, Came] = {**before}
+    fresh = [each.job for each in batch if each.job.id not in before]
     stored = yield from enqueue(round_, fresh) if fresh else _nobody()
     for job, answer in zip(fresh, stored, strict=True):
         came[job.id] = _came(job, answer)
@@ -125,39 +143,24 @@ def _bring_in(round_: Round, batch: Sequence[Incoming]) -> Script[dict[str, Came
     return came
 
 
-def _nothing() -> Script[dict[str, Came]]:
-    yield from ()
-    return {}
-
-
 def _nobody() -> Script[list[Receipt | Conflict | Full]]:
     yield from ()
     return []
-
-
-def _as_before(batch: Sequence[Incoming], here: set[str]) -> Script[dict[str, Came]]:
-    """Answer for records whose ids are known: the same record again, or another one that has the same id."""
-    payloads: dict[str, str] = dict((yield "imported_payloads", {"ids": text(sorted(here))}))
-    return {each.job.id: _known(each.job, payloads.get(each.job.id)) for each in batch if each.job.id in here}
-
-
-def _known(job: NewJob, payload: str | None) -> Came:
-    if payload is None or payload == job.payload:
-        return "known"
-    return Refused(
-        f"an earlier import brought another payload under its id, as job {job.id}: the map was another one, or two "
-        "sources use the same ids; in that case name this one with --source NAME"
-    )
 
 
 def _came(job: NewJob, answer: Receipt | Conflict | Full) -> Came:
     if isinstance(answer, Full):
         return Refused(f"queue {job.queue!r} is full: it has {answer.most} jobs due; import it again later", full=True)
     if isinstance(answer, Conflict):
-        key = f"its idempotency key {job.idempotency_key!r} belongs to job {answer.job_id}, with another payload"
-        return Refused(f"{key}; decide which one is right")
+        return other_key(job, answer.job_id)
     by_outcome: dict[str, Came] = {"duplicate": "duplicate", "coalesced": "coalesced"}
     return by_outcome.get(answer.outcome, "queued")
+
+
+def other_key(job: NewJob, owner: str) -> Refused:
+    """Refuse a record: its idempotency key is another job's."""
+    key = f"its idempotency key {job.idempotency_key!r} belongs to job {owner}, with another payload"
+    return Refused(f"{key}; decide which one is right")
 
 
 def _outcome(came: Came, incoming: Incoming) -> Came:

@@ -1,4 +1,6 @@
 """Where the task is dropped."""
+import asyncio
+
 from . import start as begin
 
 
@@ -8,3 +10,7 @@ async def send():
 
 async def main():
     begin(send())  # expect: dangling-task
+
+
+def check():
+    asyncio.run(main())
