@@ -105,7 +105,6 @@ def _brief(job: JobView) -> dict[str, Any]:
     """Give what tells a job from others, and how it stands."""
     worded = reply(job)
     told: dict[str, Any] = {name: worded[name] for name in TOLD if name in worded}
-    error = {"error": worded["error"][:LONGEST_ERROR]} if worded.get("error") else {}
     return {
         "id": job.id,
         "handler": f"{job.queue}/{job.handler}",
@@ -117,8 +116,16 @@ def _brief(job: JobView) -> dict[str, Any]:
         "finished_at": job.finished_at,
         "params": _short(job.payload),
         **told,
-        **error,
+        **_error_of(worded),
     }
+
+
+def _error_of(worded: dict[str, Any]) -> dict[str, Any]:
+    """Give a reply's error as a list shows it."""
+    error = worded.get("error")
+    if not error:
+        return {}
+    return {"error": error} if len(error) <= LONGEST_ERROR else {"error": f"{error[:LONGEST_ERROR]}…", "_truncated": True}
 
 
 def _short(payload: Any) -> Any:
