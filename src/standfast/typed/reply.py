@@ -49,7 +49,7 @@ class Reply(TypedDict, Generic[R]):
     registry_auto_recovered: NotRequired[bool]
     """Whether the handler was disabled here until just now."""
     refused: NotRequired[bool]
-    """Whether a `retry` was not done."""
+    """Whether a `retry` put nothing back to work; over MCP, also whether a `cancel` cancelled nothing."""
     approval: NotRequired[str]
     """The id of the approval that it waits for."""
     probe: NotRequired[str]

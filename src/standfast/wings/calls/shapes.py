@@ -27,4 +27,4 @@ class Reply(TypedDict):
     probe: NotRequired[str]
     """What the probe answered last, where a retry waited for one in vain."""
     refused: NotRequired[bool]
-    """True if nothing was retried because the job was running."""
+    """True if nothing was retried: the job runs, has ended, or waits for a person."""

@@ -10,7 +10,7 @@ import click
 from standfast.application import Standfast
 from standfast.cli.applications import application, application_and
 from standfast.cli.filter_options import filter_from, filter_options
-from standfast.cli.group import DONE, FAILED, REFUSED, about, look, look_into, look_up, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, about, look, look_into, look_up, shared, store_words
 from standfast.cli.parameters import job_id, operation_id
 from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
@@ -113,5 +113,5 @@ def _describe(job_id: str, outcome: str, approval: str | None = None, rule: str 
     if outcome in BACK:
         return line
     if outcome == "consent_required":
-        return f"{job_id} was not replayed: {why}"
+        return f"{job_id} was not replayed: {why}. To consent: standfast consent grant{store_words()} {job_id}"
     return f"{line} by rule {rule or 'unnamed'}" + (f": {why}" if why else "")
