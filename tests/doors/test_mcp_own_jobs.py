@@ -265,7 +265,8 @@ async def test_an_answer_with_too_many_values_or_too_many_characters_says_so(sf:
         many = await said(client, "echo", numbers=list(range(3000)))
         assert many["_truncated"]
         assert "result(operation_id)" in many["hint"]
-        wide = await said(client, "echo", texts=["\u00ad " * 9_900] * 2)  # each is six characters where it is written out
+        hyphens = "\u00ad " * 9_900  # each is six characters where it is written out
+        wide = await said(client, "echo", texts=[hyphens] * 2)
         assert wide["_truncated"]
         assert "result(operation_id)" in wide["hint"]
         few = await said(client, "echo", numbers=[1])
