@@ -119,7 +119,7 @@ class CommandGroup(click.Group):
             with _naming_ours():
                 return super().invoke(ctx)
         except StandfastError as error:
-            click.echo(f"standfast: {error_line(error, store_words(ctx))}", err=True)
+            click.echo(f"standfast: {error_line(error, store_words())}", err=True)
             ctx.exit(exit_code(error))
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
@@ -141,10 +141,10 @@ def exit_code(error: StandfastError) -> int:
     return next((code for kind, code in CODES.items() if isinstance(error, kind)), FAILED)
 
 
-def store_words(context: click.Context | None = None) -> str:
+def store_words(app: str | None = None) -> str:
     """Give the words that lead the next command to the store of this one; none if it named no store."""
-    context = context or click.get_current_context()
-    app, url = context.meta.get(APPLICATION), context.meta.get(_URL)
+    named = click.get_current_context().meta
+    app, url = app or named.get(APPLICATION), named.get(_URL)
     if app is not None:
         return f" {app}"
     return "" if url is None else f" --url {shlex.quote(without_password(url))}"

@@ -87,7 +87,7 @@ def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
 
 def _for_shell(answer: Reply[Any], app: str | None) -> dict[str, Any]:
     """Name the store in the command that a hint leads to."""
-    return with_grant(dict(answer), store_words() if app is None else f" {app}")
+    return with_grant(dict(answer), store_words(app))
 
 
 def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:

@@ -66,8 +66,8 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
     """Run a job again as soon as possible: a waiting one now, a letter by replay.
 
-    A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe never answered 2xx,
-    4 if the policy refuses.
+    A running one is left alone. Exits 1 if it is running, waits for other steps, is cancelled, or stays dead or held, 2
+    if the probe never answered 2xx, 4 if the policy refuses.
     """
     replied = look_up(url, job_id, lambda sf, id_: sf.retry(id_, probe=probe, timeout=timeout))
     answer = with_grant(dict(replied), store_words())
