@@ -165,7 +165,7 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     if job.failure is not None:
         kind = {"error_kind": job.failure.error_kind} if job.failure.error_kind else {}
         answer |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
-    answer |= _approval(job)
+    answer |= {**_approval(job), **_progress(job)}
     if job.warning:
         answer["warning"] = job.warning
     if job.warning == RECOVERED:
@@ -344,6 +344,13 @@ def _approval(job: JobView) -> dict[str, str]:
         return {}
     named = {"approval": job.triage.approval} if job.triage is not None and job.triage.approval else {}
     return {"reason_code": "approval_required", **named}
+
+
+def _progress(job: JobView) -> dict[str, Any]:
+    """Say how far a running job says that it is."""
+    if job.state != State.RUNNING or job.progress is None:
+        return {}
+    return {"progress": {"fraction": job.progress["fraction"], "note": job.progress["note"]}}
 
 
 def _maybe_done(job: JobView) -> bool:

@@ -9,6 +9,7 @@ from mcp.types import CallToolResult
 
 from standfast.lifecycle import State
 from standfast.mcp.agent import Agent, patience
+from standfast.mcp.progress import told_progress
 from standfast.mcp.tool import ACTS, AgentTool
 from standfast.views import JobView
 from standfast.wings.access.words import Right
@@ -35,7 +36,8 @@ async def call_handler(agent: Agent, target: str, params: Any, key: str | None) 
     seconds = patience()
     try:
         call = await asyncio.shield(beginning)  # it is stored and started even if the client is gone by then
-        answer = await call.reply_within(seconds)
+        async with told_progress(call.id, agent.look):
+            answer = await call.reply_within(seconds)
     except asyncio.CancelledError:  # the client takes its question back, or is gone
         agent.keep_reply_of(beginning)
         raise

@@ -11,6 +11,7 @@ from pydantic import Field
 from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.outside import shown_whole
+from standfast.mcp.progress import told_progress
 from standfast.mcp.tool import ACTS, LOOKS, STOPS, AgentTool, Id
 from standfast.server.token_view import left_out
 from standfast.views import JobView
@@ -174,7 +175,8 @@ async def wait(agent: Agent, id: Id, timeout: Annotated[float, Field(gt=0)] = PA
     seconds = min(timeout, PATIENCE)
     job = await agent.find_job(id)
     try:
-        return agent.answer(reply(await agent.sf.wait(job.id, seconds)))
+        async with told_progress(job.id, agent.look):
+            return agent.answer(reply(await agent.sf.wait(job.id, seconds)))
     except TimeoutError:
         job = await agent.find_job(id)
         still = None if is_stalled(job) else STILL_THERE.format(view=job.view, seconds=seconds)
