@@ -248,9 +248,10 @@ async def test_a_text_that_is_cut_says_so_and_how_the_rest_is_read(sf: Standfast
     text = "a b " * (length // 4) + "." * (length % 4)
     async with agent(sf) as client:
         reply = await said(client, "echo", text=text)
-        for answer in (reply, await said(client, "wait", id=reply["operation_id"])):
+        for answer in (reply, *[await said(client, tool, id=reply["operation_id"]) for tool in ("wait", "retry")]):
             assert (answer.get("_truncated", False), "cut here" in answer["hint"]) == (cut, cut)
             assert ("fetch the whole with result(operation_id)" in answer["hint"]) == cut
+            assert ("the result is here" in answer["hint"]) != cut
         shown = await said(client, "status", id=reply["operation_id"])
         assert (shown.get("_truncated", False), "cut here" in shown["hint"]) == (cut, cut)
         [contents] = (await client.read_resource(f"standfast://jobs/{reply['operation_id']}")).contents

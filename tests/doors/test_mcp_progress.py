@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 Steps = dict[float, asyncio.Event]
+Heard = tuple[float, float | None, str | None]
 
 
 @pytest.fixture
@@ -70,8 +72,8 @@ async def connected(sf: Standfast, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             await asyncio.wait([serving])
 
 
-async def hears_two_steps(client: Any, sf: Standfast, steps: Steps) -> list[tuple[float, float | None, str | None]]:
-    heard: list[tuple[float, float | None, str | None]] = []
+async def hears_two_steps(client: Any, sf: Standfast, steps: Steps) -> list[Heard]:
+    heard: list[Heard] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total, message))
@@ -108,13 +110,13 @@ async def test_who_looks_at_a_running_job_is_told_how_far_it_is(
         await seen(lambda: _is_at(sf, 0.25))
         replied = await said(client, "wait", id=job, timeout=0.01)
         assert replied["progress"] == {"fraction": 0.25, "note": "step 0.25 password=***"}
-        heard: list[float] = []
+        heard: list[Heard] = []
 
-        async def hear(progress: float, _total: float | None, _message: str | None) -> None:
-            heard.append(progress)
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            heard.append((progress, total, message))
 
         waiting = asyncio.ensure_future(client.call_tool("wait", {"id": job}, progress_callback=hear))
-        await seen(lambda: heard == [0.25])
+        await seen(lambda: [each[0] for each in heard] == [0.25])
         for each in steps.values():
             each.set()
         answered = (await waiting).structured_content
@@ -126,14 +128,14 @@ async def test_a_call_over_http_ends_as_well_where_a_client_asks_to_hear_of_it(s
     """An answer over HTTP is one JSON document: nothing can be told before it."""
     server = Server(sf)
     async with over_http(sf, server, "planner", "producer") as client:
-        heard: list[float] = []
+        heard: list[Heard] = []
 
-        async def hear(progress: float, _total: float | None, _message: str | None) -> None:
-            heard.append(progress)
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            heard.append((progress, total, message))
 
         calling = asyncio.ensure_future(client.call_tool("steps", {}, progress_callback=hear))
         for share, go in steps.items():
-            await seen(lambda share=share: _is_at(sf, share))
+            await seen(partial(_is_at, sf, share))
             await asyncio.sleep(0.05)
             go.set()
         answered = (await calling).structured_content

@@ -61,9 +61,9 @@ def answer(
 def _hint_of_cut(shown: Mapping[str, Any]) -> str:
     """Say how the rest is read; a hint that says that the result is here would be wrong."""
     hint = str(shown["hint"])
-    if hint == CUT:
+    if CUT in hint:
         return hint
-    return CUT if hint == HINTS["ok"] else f"{hint} {SHORTENED}"
+    return hint.replace(HINTS["ok"], CUT) if HINTS["ok"] in hint else f"{hint} {SHORTENED}"
 
 
 def refusal(error: StandfastError) -> CallToolResult:
