@@ -16,7 +16,7 @@ from standfast import Standfast
 from standfast.mcp.agent import Agent
 from standfast.mcp.agent_identity import identity
 from standfast.mcp.agent_server import agent_server
-from standfast.mcp.progress import telling
+from standfast.mcp.progress_notifications import telling
 from standfast.server.app import Server
 from standfast.wings.calls import tools as calls
 from tests.doors.agents import said
@@ -41,7 +41,7 @@ async def steps() -> Steps:
 
 @pytest.fixture
 async def sf(url: str, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Standfast]:
-    monkeypatch.setattr("standfast.mcp.progress.EVERY", 0.01)
+    monkeypatch.setattr("standfast.mcp.progress_notifications.EVERY", 0.01)
     monkeypatch.setattr("standfast.wings.progress.verbs.EVERY", 0.01)
     made = Standfast(url)
 

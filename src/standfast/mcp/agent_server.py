@@ -15,7 +15,7 @@ from standfast.mcp.agent import Agent
 from standfast.mcp.agent_identity import Identity
 from standfast.mcp.consent_questions import ConsentQuestions
 from standfast.mcp.outside import refusal
-from standfast.mcp.progress import Tell, telling
+from standfast.mcp.progress_notifications import Tell, telling
 from standfast.mcp.resources import add_resources
 from standfast.mcp.schemas import listed
 from standfast.mcp.tasks import Tasks

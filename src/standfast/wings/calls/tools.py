@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 
 from standfast.lifecycle import State
 from standfast.mcp.agent import Agent, patience
-from standfast.mcp.progress import told_progress
+from standfast.mcp.progress_notifications import told_progress
 from standfast.mcp.tool import ACTS, AgentTool
 from standfast.views import JobView
 from standfast.wings.access.words import Right

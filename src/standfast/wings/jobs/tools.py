@@ -11,7 +11,7 @@ from pydantic import Field
 from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.outside import shown_whole
-from standfast.mcp.progress import told_progress
+from standfast.mcp.progress_notifications import told_progress
 from standfast.mcp.tool import ACTS, LOOKS, STOPS, AgentTool, Id
 from standfast.server.token_view import left_out
 from standfast.views import JobView
