@@ -135,6 +135,14 @@ _SEPARATOR_EVERY = 10
 """Random text has few of `/_-`; a path or a name made of words has one every few characters."""
 
 
+class Redacted(NamedTuple):
+    """A JSON value without the secrets in it."""
+
+    value: Any
+    cut: bool
+    """Whether any of it was left out because it was too long, too deep or too much."""
+
+
 class _Also(NamedTuple):
     """Names that hide their values beside the usual ones: as runs of words, as they are written, and in texts."""
 
@@ -195,7 +203,16 @@ def redacted(
     With `keyed_hashes`, hashes of payloads and decisions are shown keyed; what stands under a key of `without`, not at
     all.
     """
-    return _Walk(emails, longest, keyed_hashes, without, most).walk(value, "", deepest)
+    return _redacted(value, deepest, _Walk(emails, longest, keyed_hashes, without, most)).value
+
+
+def redacted_or_cut(value: Any, *, longest: int, without: frozenset[str] = frozenset()) -> Redacted:
+    """Do the same with keyed hashes, and tell whether anything was cut."""
+    return _redacted(value, DEEPEST, _Walk(False, longest, True, without, MOST_VALUES))  # noqa: FBT003 - as below
+
+
+def _redacted(value: Any, deepest: int, walk: _Walk) -> Redacted:
+    return Redacted(walk.walk(value, "", deepest), walk.cut)
 
 
 class _Walk:
@@ -207,12 +224,14 @@ class _Walk:
         self._keyed_hashes = keyed_hashes
         self._without = without
         self._left = most
+        self.cut = False
+        """Whether anything was left out so far."""
 
     def walk(self, value: Any, key: str, depth: int) -> Any:
         """Give a value that stands under a key; lists pass their key on."""
         self._left -= 1
         if depth == 0 or self._left < 0:
-            return CUT
+            return self._cut()
         if isinstance(value, dict):
             return self._dict(value, key, depth - 1)
         if isinstance(value, list | tuple):
@@ -226,13 +245,14 @@ class _Walk:
         secret = key if is_secret_name(key) else _named_secret(value)
         for name, each in value.items():
             if self._left <= 0:
-                shown[CUT] = CUT
+                shown[CUT] = self._cut()
                 break
             if name in self._without and each is not None:
                 shown[str(name)] = HIDDEN
                 continue
             hides = secret is not None and (secret == key or str(name).lower() in _VALUING)
             below = secret if hides and secret is not None else str(name)
+            self.cut = self.cut or len(str(name)) > _LONGEST_KEY
             shown[redacted_text(str(name)[:_LONGEST_KEY])] = self.walk(each, below, depth)
         return shown
 
@@ -240,7 +260,7 @@ class _Walk:
         kept = value[: max(self._left, 0)]
         pairs = zip(kept, ("", *kept), strict=False)
         shown = [self.walk(each, _key_beside(before, len(value)) or key, depth) for each, before in pairs]
-        return shown if len(kept) == len(value) else [*shown, CUT]
+        return shown if len(kept) == len(value) else [*shown, self._cut()]
 
     def _scalar(self, value: Any, key: str) -> Any:
         if value is None or isinstance(value, bool):
@@ -253,7 +273,14 @@ class _Walk:
             return f"<{type(value).__name__}>"
         if self._keyed_hashes and _is_guessable(key, value):
             return keyed(value)
-        return value if _is_hash(key, value) else redacted_text(value, emails=self._emails, longest=self._longest)
+        if _is_hash(key, value):
+            return value
+        self.cut = self.cut or len(value) > self._longest
+        return redacted_text(value, emails=self._emails, longest=self._longest)
+
+    def _cut(self) -> str:
+        self.cut = True
+        return CUT
 
 
 def is_shown(name: str, value: str) -> bool:

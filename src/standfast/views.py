@@ -31,6 +31,8 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     replay_status: str = "pending_review"
     replay_at: float | datetime | None = None
     """When it is replayed by itself: queue time where it is stored, a moment where it is shown."""
+    approval: str | None = None
+    """The approval it waits for, if it waits for one."""
     note: str | None = None
     """Why an earlier rule that fits did not decide."""
 

@@ -51,7 +51,8 @@ MAYBE = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unknown_com
 CONSENT = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="consent_required", message="ask first")
 UNCERTAIN = Attempt(attempt=1, at=NOW, landed="maybe")
 TIMED_OUT = Attempt(attempt=1, at=NOW, landed="maybe", reason_code="timeout")
-PENDING = Triage(action=Action.REQUIRE_APPROVAL, rule="r", replay_status="approval_pending")
+PENDING = Triage(action=Action.REQUIRE_APPROVAL, rule="r", replay_status="approval_pending", approval="a-1")
+REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="consent_denied", message="ann said no")
 FOUND = [
     {"name": "note", "verdict": "verified", "receipt": None},
     {"name": "page", "verdict": "absent", "receipt": None},
@@ -101,7 +102,7 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.RUNNING,
         {},
         "running",
-        "It is being run right now, so it cannot be retried. Wait for it, then look again.",
+        HINTS["running"],
         {},
     ),
     (
@@ -199,7 +200,7 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         {"failure": FAILURE, "triage": PENDING},
         "held",
         "It waits for a person's approval, and goes on once that is given. Do not call again; look with status.",
-        {"error": "no", "error_kind": "auth", "reason_code": "denied"},
+        {"error": "no", "error_kind": "auth", "reason_code": "approval_required", "approval": "a-1"},
     ),
     (
         "held for a check",
@@ -218,8 +219,8 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         {"failure": CONSENT},
         "held",
         (
-            "It was not begun: it waits until a person consents, in the dashboard or with `standfast consent grant "
-            "job-7`, and goes on by itself then. Do not call again; look with status."
+            "It was not begun: it waits until a person who may approve consents, in the dashboard or at the command "
+            "line, and goes on by itself then. Do not call again; look with status."
         ),
         {"error": "ask first", "reason_code": "consent_required"},
     ),
@@ -228,8 +229,35 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.CANCELLED,
         {},
         "cancelled",
-        "It was cancelled and will not run. Enqueue it anew if it is wanted after all.",
+        "It was cancelled and will not run. Call it again if it is wanted after all.",
         {},
+    ),
+    (
+        "cancelled, called with a key",
+        State.CANCELLED,
+        {"idempotency_key": "k"},
+        "cancelled",
+        "It was cancelled and will not run. If it is wanted after all, call it again with another idempotency_key.",
+        {},
+    ),
+    (
+        "refused by a person",
+        State.DEAD,
+        {"failure": REFUSED},
+        "failed",
+        "A person refused it, and it will not run. Do not call it again or ask for a retry, unless a person says so.",
+        {"error": "ann said no", "reason_code": "consent_denied"},
+    ),
+    (
+        "refused by a person after an attempt that may have done it",
+        State.DEAD,
+        {"failure": REFUSED, "history": [UNCERTAIN]},
+        "failed",
+        (
+            "An earlier attempt may have done it. A person refused it, and it will not run. Do not call it again or "
+            "ask for a retry, unless a person says so."
+        ),
+        {"error": "ann said no", "reason_code": "consent_denied"},
     ),
     (
         "superseded",

@@ -1,5 +1,8 @@
 """consent list, grant, deny, revoke: as the library has them, as the operating-system user."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from standfast.spine.accept import user
@@ -83,3 +86,19 @@ def test_status_of_a_job_that_waits_for_consent_shows_no_failed_attempt(
     work(consent=True, pay=lambda _job: "paid")
     [line] = [each for each in caplog.records if "consent_required" in each.getMessage()]
     assert (line.levelname, "nothing of it ran; it waits for consent" in line.getMessage()) == ("WARNING", True)
+
+
+def test_the_command_that_consents_names_the_store_as_the_one_before_it(cli: Cli, here: Path) -> None:
+    """Before, `standfast consent grant ID` led to the store of the directory, whichever the call was made in."""
+    (here / "pays.py").write_text(
+        "from standfast import Standfast\nsf = Standfast('other.db')\n"
+        "sf.handler('pay', consent=True)(lambda job: None)\n"
+    )
+    called = cli("run", "pays:sf", "pay", "--json")
+    job = json.loads(called.stdout)["operation_id"]
+    assert f"a person runs: standfast consent grant pays:sf {job}" in json.loads(called.stdout)["hint"]
+    for command in ("retry", "dead replay"):
+        said = cli(*command.split(), job, "--url", "other.db").stdout
+        assert f"standfast consent grant --url other.db {job}" in said
+    assert f"standfast consent grant pays:sf {job}" in cli("dead", "replay", "pays:sf", job).stdout
+    assert cli("consent", "grant", "pays:sf", job).exit_code == 0

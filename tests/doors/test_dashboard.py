@@ -26,6 +26,8 @@ from standfast.wings.access.words import RIGHTS, Right, Role
 from standfast.wings.health.series import growth, percentiles
 from standfast.wings.records.figures import number, span
 from standfast.wings.workflows.pages import drawing
+from tests.store.suite import claim_one
+from tests.worker.inside import store_of
 
 HERE = "http://127.0.0.1"
 ADDRESSES = tuple(each.path for each in PAGES if "{" not in each.path)
@@ -419,3 +421,35 @@ async def test_the_page_of_a_job_that_waits_for_consent_calls_it_no_failure(sf: 
     assert "<dt>Waits for consent</dt>" in page
     assert "<dt>Failure</dt>" not in page
     assert html.escape("It has waited for its session's consent for", quote=True).replace("&#x27;", "&#39;") in page
+
+
+@pytest.mark.parametrize("where", ["asks", "running", "completed", "dead"])
+async def test_a_retry_that_was_refused_is_not_shown_as_done(sf: Standfast, browsers: Browsers, where: str) -> None:
+    """Before, the page said "Done: it runs again as soon as it may." whatever the retry answered."""
+    if where == "asks":
+        sf.handler("asks", consent=True)(lambda _: None)
+        job = str((await sf.enqueue("asks", session="s")).id)
+        await drain(sf)
+    elif where == "completed":
+        job = str((await sf.enqueue("echo")).id)
+        await drain(sf)
+    elif where == "running":
+        job = str((await sf.enqueue("echo")).id)
+        await claim_one(store_of(sf), "echo")
+    else:
+        job = await letter(sf)
+    client = await browsers.of("operator")
+    pressed = await press(client, f"/jobs/{job}/retry")
+    if where == "dead":
+        assert (pressed.status_code, pressed.headers["location"]) == (303, f"/jobs/{job}?done=retry")
+        return
+    assert pressed.status_code == 409
+    assert "That was not done" in pressed.text
+    assert "retried" in pressed.text
+
+
+async def test_a_cancellation_that_came_too_late_is_not_shown_as_done(sf: Standfast, browsers: Browsers) -> None:
+    job = str((await sf.enqueue("echo")).id)
+    await drain(sf)
+    pressed = await press(await browsers.of("operator"), f"/jobs/{job}/cancel")
+    assert (pressed.status_code, "Nothing was cancelled" in pressed.text) == (409, True)

@@ -240,3 +240,47 @@ async def kept(sf: Standfast, job_id: str) -> bool:
     """Tell whether the end of a call is promised to its session."""
     job = await sf.status(job_id)
     return job is not None and job.queue_reason == "deferred_submit"
+
+
+@pytest.mark.parametrize(("length", "cut"), [(20_000, False), (20_001, True), (99_000, True), (100_001, True)])
+async def test_a_text_that_is_cut_says_so_and_how_the_rest_is_read(sf: Standfast, length: int, *, cut: bool) -> None:
+    """Before, a text of 20 001 to 99 999 characters lost its end, and the hint said that the result is here."""
+    text = "a b " * (length // 4) + "." * (length % 4)
+    async with agent(sf) as client:
+        reply = await said(client, "echo", text=text)
+        for answer in (reply, *[await said(client, tool, id=reply["operation_id"]) for tool in ("wait", "retry")]):
+            assert (answer.get("_truncated", False), "cut here" in answer["hint"]) == (cut, cut)
+            assert ("fetch the whole with result(operation_id)" in answer["hint"]) == cut
+            assert ("the result is here" in answer["hint"]) != cut
+        shown = await said(client, "status", id=reply["operation_id"])
+        assert (shown.get("_truncated", False), "cut here" in shown["hint"]) == (cut, cut)
+        [contents] = (await client.read_resource(f"standfast://jobs/{reply['operation_id']}")).contents
+        assert ('"_truncated":true' in str(getattr(contents, "text", ""))) == cut
+        whole = await said(client, "result", id=reply["operation_id"], key="text")
+        assert len(whole["text"]) == 16_000
+        assert "_truncated" not in whole
+
+
+async def test_an_answer_with_too_many_values_or_too_many_characters_says_so(sf: Standfast) -> None:
+    async with agent(sf) as client:
+        many = await said(client, "echo", numbers=list(range(3000)))
+        assert many["_truncated"]
+        assert "result(operation_id)" in many["hint"]
+        hyphens = "\u00ad " * 9_900  # each is six characters where it is written out
+        wide = await said(client, "echo", texts=[hyphens] * 2)
+        assert wide["_truncated"]
+        assert "result(operation_id)" in wide["hint"]
+        few = await said(client, "echo", numbers=[1])
+        assert "_truncated" not in few
+
+
+async def test_a_long_error_in_a_list_says_that_it_is_cut(sf: Standfast) -> None:
+    sf.handler("verbose")(_fail_verbosely)
+    async with agent(sf) as client:
+        await said(client, "verbose")
+        [listed] = (await said(client, "jobs"))["jobs"]
+        assert (len(listed["error"]), listed["error"][-1], listed["_truncated"]) == (201, "…", True)
+
+
+def _fail_verbosely(_job: Any) -> None:
+    raise Permanent("word " * 100)

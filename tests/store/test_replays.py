@@ -357,8 +357,9 @@ async def test_retry_of_what_is_final_answers_with_its_end(sf):
     assert await sf.retry(done.id) == {
         "operation_id": done.id,
         "status": "ok",
-        "hint": "It is done; the result is here.",
+        "hint": "Nothing was retried. It is done; the result is here.",
         "result": "sent",
+        "refused": True,
     }
     gone = await sf.enqueue("mail", {})
     await sf.cancel(gone.id)

@@ -119,7 +119,7 @@ async def test_it_stops_waiting_once_the_job_went_on_without_it(sf):
         return False
 
     reply = await sf.retry(job, probe=probe, timeout=PATIENCE)
-    assert (reply["status"], "probe" in reply) == ("cancelled", False)
+    assert (reply["status"], reply["refused"], "probe" in reply) == ("cancelled", True, False)
 
 
 async def test_one_that_a_worker_took_up_meanwhile_was_not_refused(sf):

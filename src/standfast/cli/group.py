@@ -120,7 +120,7 @@ class CommandGroup(click.Group):
             with _usage_in_one_line():
                 return super().invoke(ctx)
         except StandfastError as error:
-            click.echo(f"standfast: {error_line(error, _store_named(ctx))}", err=True)
+            click.echo(f"standfast: {error_line(error, store_words())}", err=True)
             ctx.exit(exit_code(error))
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
@@ -154,9 +154,10 @@ def exit_code(error: StandfastError) -> int:
     return next((code for kind, code in CODES.items() if isinstance(error, kind)), FAILED)
 
 
-def _store_named(context: click.Context) -> str:
+def store_words(app: str | None = None) -> str:
     """Give the words that lead the next command to the store of this one; none if it named no store."""
-    app, url = context.meta.get(APPLICATION), context.meta.get(_URL)
+    named = click.get_current_context().meta
+    app, url = app or named.get(APPLICATION), named.get(_URL)
     if app is not None:
         return f" {app}"
     return "" if url is None else f" --url {shlex.quote(without_password(url))}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from mcp.types import CallToolResult
@@ -20,9 +22,10 @@ from standfast.mcp.outside import answer
 from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.token_view import left_out
+from standfast.settings import without_password
 from standfast.views import JobView
 from standfast.wings.access.words import Right
-from standfast.wings.calls.replies import NOT_YOURS, reply
+from standfast.wings.calls.replies import NOT_YOURS, reply, with_grant
 
 PATIENCE = 30.0
 """Seconds a call may keep its client waiting; clients give up after about a minute."""
@@ -52,6 +55,8 @@ class Agent:
         self._taken = taken
         self.who = who
         self.left_out = left_out(who.grant)
+        self._store = _store_words(sf) if who.grant is None else None
+        """The words that lead a command to the store, where who reads them can be told where it is."""
         self._keeping: set[asyncio.Task[None]] = set()
 
     def answer(
@@ -62,7 +67,8 @@ class Agent:
         clean: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
         """Answer a tool's call, without what this connection may not see."""
-        return answer(document, without=self.left_out if without is None else without, clean=clean)
+        shown = document if self._store is None else with_grant(dict(document), self._store)
+        return answer(shown, without=self.left_out if without is None else without, clean=clean)
 
     def refuse(self, job: JobView, hint: str, reason_code: str = NOT_YOURS) -> CallToolResult:
         """Answer that nothing was done about a job, which is as it was."""
@@ -137,3 +143,11 @@ class Agent:
         """Wait until every reply that was not received is kept."""
         while self._keeping:
             await asyncio.wait(self._keeping)
+
+
+def _store_words(sf: Standfast) -> str | None:
+    """Name the store to a command that may be run anywhere on this host; None for one that is in this process alone."""
+    url = sf.settings.url.value
+    if url == ":memory:":
+        return None
+    return f" --url {shlex.quote(without_password(url if '://' in url else str(Path(url).absolute())))}"

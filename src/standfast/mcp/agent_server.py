@@ -15,6 +15,7 @@ from standfast.mcp.agent import Agent
 from standfast.mcp.agent_identity import Identity
 from standfast.mcp.consent_questions import ConsentQuestions
 from standfast.mcp.outside import refusal
+from standfast.mcp.progress_notifications import Tell, telling
 from standfast.mcp.resources import add_resources
 from standfast.mcp.schemas import listed
 from standfast.mcp.tasks import Tasks
@@ -66,13 +67,14 @@ class AgentServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool."""
-        if name in NAMES:
-            return await super().call_tool(name, arguments, context)
-        try:
-            return await self._call_handler(name, arguments)
-        except StandfastError as error:
-            return refusal(error)
+        """Call a tool; a client that sent a token for it hears how far the call is."""
+        with telling(_tell_of(context)):
+            if name in NAMES:
+                return await super().call_tool(name, arguments, context)
+            try:
+                return await self._call_handler(name, arguments)
+            except StandfastError as error:
+                return refusal(error)
 
     async def _call_handler(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         self.agent.who.check(Right.ENQUEUE)
@@ -81,6 +83,11 @@ class AgentServer(MCPServer[Any]):
             raise ConfigurationError.unknown("tool", name, [*known, *NAMES])
         payload, key = known[name].call_of(arguments)
         return await calls.call_handler(self.agent, known[name].target, payload, key)
+
+
+def _tell_of(context: Context[Any, Any] | None) -> Tell | None:
+    wanted = context is not None and "progress_token" in (context.request_context.meta or {})
+    return context.report_progress if context is not None and wanted else None
 
 
 def _listed(tool: Tool, length: Length) -> ListedTool:

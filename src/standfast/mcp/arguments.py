@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+MOST_UNKNOWN = 5
 LONGEST_SHOWN = 80
 """Characters of a value that are shown back."""
 EXPECTED = {
@@ -36,6 +37,19 @@ def misfits(tool: str, schema: Mapping[str, Any], found: Iterable[Mapping[str, A
     wrong = "; ".join(dict.fromkeys(_wrong(each) for each in found))
     takes = f"it takes {', '.join(taken)}" if taken else "it takes no arguments"
     return f"the arguments do not fit {tool}, and nothing was done: {wrong}. {takes[:1].upper()}{takes[1:]}."
+
+
+def unknown_arguments(given: Iterable[str], known: Collection[str]) -> str | None:
+    """Name the arguments that are none of the known ones, each with the nearest of these; None if there are none."""
+    from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every call
+
+    def named(argument: str) -> str:
+        near = get_close_matches(argument, known, n=1)
+        return f"there is no argument {argument!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+    unknown = [named(str(each)) for each in given if each not in known]
+    takes = f"it takes {', '.join(known)}" if known else "it takes no arguments"
+    return "; ".join([*unknown[:MOST_UNKNOWN], takes]) if unknown else None
 
 
 def _wrong(misfit: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ import msgspec
 from mcp.types import Tool, ToolAnnotations
 
 from standfast.errors import PayloadRejected
-from standfast.mcp.schemas import PAYLOAD, Input, input_of, misfit
+from standfast.mcp.arguments import unknown_arguments
+from standfast.mcp.schemas import PAYLOAD, Input, fields_of, input_of, misfit
 from standfast.mcp.tool_listing import Length
 from standfast.mcp.tool_names import tool_names
 from standfast.printable import visible
@@ -41,12 +42,25 @@ class HandlerTool(NamedTuple):
         """Take the arguments of a call apart into the payload and the key; refuse what does not fit."""
         given = dict(arguments)
         key = given.pop(KEY, None) if self.takes_key else None
-        wrong = misfit(self.input.schema, given)
+        wrong = self._unknown(given, (KEY,) if self.takes_key else ()) or misfit(self.input.schema, given)
         if wrong is None and not (key is None or isinstance(key, str)):
             wrong = f"{KEY} must be text"
         if wrong is not None:
-            raise PayloadRejected(f"the arguments do not fit {self.name}, and nothing was done: {wrong}")
+            raise self._rejected(wrong)
         return (given[PAYLOAD] if self.input.wrapped else given), key
+
+    def check_payload(self, payload: Any) -> None:
+        """Refuse fields that the handler does not have; what else does not fit is refused where it runs."""
+        wrong = self._unknown(payload) if isinstance(payload, Mapping) and not self.input.wrapped else None
+        if wrong is not None:
+            raise self._rejected(wrong)
+
+    def _unknown(self, given: Iterable[str], also: Iterable[str] = ()) -> str | None:
+        fields = fields_of(self.input.schema)
+        return None if fields is None else unknown_arguments(given, [*fields, *also])
+
+    def _rejected(self, wrong: str) -> PayloadRejected:
+        return PayloadRejected(f"the arguments do not fit {self.name}, and nothing was done: {wrong}")
 
     def listed(self, length: Length) -> Tool:
         """Give the tool as `tools/list` has it, in one of its lengths."""

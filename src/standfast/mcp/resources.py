@@ -56,7 +56,8 @@ def add_resources(server: MCPServer[Any], agent: Agent) -> None:
 
 
 def _render(what: str, value: Any, without: frozenset[str]) -> str:
-    return fenced(shown_to_agents({what: value}, without)[what])
+    shown = shown_to_agents({what: value}, without)
+    return fenced({**shown[what], "_truncated": True} if "_truncated" in shown else shown[what])
 
 
 def _or_missing(read: Reads) -> Reads:

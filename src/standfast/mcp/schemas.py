@@ -25,6 +25,10 @@ _BOUNDS = frozenset(
     {"default", "maxLength", "minLength", "maximum", "minimum", "exclusiveMinimum", "additionalProperties"}
 )
 """What the listing of a built-in tool leaves out: a call that goes beyond one of them is told so."""
+_OTHERS = frozenset(
+    {"patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "if", "$ref"}
+)
+"""Keywords by which an object may have fields that its properties do not name."""
 _WORDS = frozenset({"description", "default", "examples"})
 """What a schema can be read without."""
 _reference = re.compile(r'"#/\$defs/([^"]+)"')
@@ -49,6 +53,16 @@ def input_of(text: str | None) -> Input:
     schema: Schema = {"type": "object", "properties": {PAYLOAD: top}, "required": [PAYLOAD]} if wrapped else top
     used = _used(schema, defs)
     return Input({**schema, "$defs": used} if used else schema, wrapped)
+
+
+def fields_of(schema: Schema) -> list[str] | None:
+    """Give the only fields that an object of this schema has; None where it may have others as well.
+
+    A model that ignores what it does not know would take a misspelt field for none at all.
+    """
+    if "properties" not in schema or schema.get("additionalProperties") or not _OTHERS.isdisjoint(schema):
+        return None
+    return list(schema["properties"])
 
 
 def misfit(schema: Schema, arguments: Mapping[str, Any]) -> str | None:

@@ -32,6 +32,11 @@ LONGEST_JOB_ID = 200
 Id = Annotated[str, Field(max_length=LONGEST_JOB_ID)]
 """The operation_id of a reply, or a job's id. No other id of a tool has this bound: that tells them apart."""
 
+TWO_IDS = (
+    "the arguments do not fit {tool}, and nothing was done: id and operation_id name different jobs. Give one of the "
+    "two."
+)
+
 Call = Callable[..., Awaitable[CallToolResult]]
 """What a tool does: as an agent, with its arguments."""
 
@@ -67,8 +72,10 @@ class CheckedTool(Tool):
         """Take `operation_id` for `id` where a job is named: that is what replies call it."""
         about = self.parameters.get("properties", {}).get("id", {})
         bounds = {each.get("maxLength") for each in (about, *about.get("anyOf", ()))}
-        if "operation_id" not in arguments or "id" in arguments or LONGEST_JOB_ID not in bounds:
+        if "operation_id" not in arguments or LONGEST_JOB_ID not in bounds:
             return arguments
+        if arguments.get("id", arguments["operation_id"]) != arguments["operation_id"]:
+            raise ToolError(TWO_IDS.format(tool=self.name))
         return {"id" if name == "operation_id" else name: value for name, value in arguments.items()}
 
 

@@ -16,6 +16,15 @@ else:
 Status = Literal["ok", "running", "queued", "failed", "timeout", "held", "cancelled"]
 
 
+class ReplyProgress(TypedDict):
+    """How far a running call says that it is."""
+
+    fraction: float
+    """The share that is done, from 0 to 1."""
+    note: str | None
+    """Its own words."""
+
+
 class Reply(TypedDict, Generic[R]):
     """What became of a call so far, and what to do next. It is a plain dict."""
 
@@ -49,8 +58,10 @@ class Reply(TypedDict, Generic[R]):
     registry_auto_recovered: NotRequired[bool]
     """Whether the handler was disabled here until just now."""
     refused: NotRequired[bool]
-    """Whether a `retry` was not done."""
+    """Whether a `retry` put nothing back to work; over MCP, also whether a `cancel` cancelled nothing."""
     approval: NotRequired[str]
     """The id of the approval that it waits for."""
     probe: NotRequired[str]
     """What the probe of a `retry` last said."""
+    progress: NotRequired[ReplyProgress]
+    """How far it is, while it runs and if it says so with `job.progress`."""

@@ -100,9 +100,8 @@ def void(numbers: Iterable[int], why: str) -> Script[None]:
         yield from _set_status(voided, STATUSES[ApprovalState.VOID])
 
 
-def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = None) -> Script[None]:
-    named = None if groups is None else text(groups)
-    yield "set_replay_status", {"numbers": text(numbers), "status": status, "groups": named}
+def _set_status(numbers: list[int], status: str) -> Script[None]:
+    yield "set_replay_status", {"numbers": text(numbers), "status": status, "groups": None, "approval": None}
 
 
 def file(round_: Round, ask: ApprovalRequest) -> Script[str]:
@@ -114,9 +113,13 @@ def file(round_: Round, ask: ApprovalRequest) -> Script[str]:
             return str(known)
         yield from void([ask.n], REPLACED)
     yield "file_approvals", [_row(round_, ask.n, ask.filing)]
-    yield from _set_status([ask.n], "approval_pending", ask.filing.groups)
+    yield "set_replay_status", {"numbers": text([ask.n]), "status": "approval_pending", **_asked(ask.filing)}
     round_.notices[NoticeKind.APPROVAL_ASKED, ask.queue].append(ask.id)
     return ask.filing.id
+
+
+def _asked(filing: Filing) -> dict[str, str]:
+    return {"groups": text(filing.groups), "approval": filing.id}
 
 
 def _join(known: str, people: list[str], filing: Filing) -> Script[None]:

@@ -35,14 +35,14 @@ UPDATE approval SET state = 'void', answer = :why WHERE n IN :integers(numbers) 
 
 -- name: set_replay_status
 -- locks: jobs
-UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL,
+UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL, '$.approval', :approval::text,
   '$.approver_group', coalesce(:groups->>0, triage->>'approver_group'),
   '$.approver_groups', json(coalesce(nullif(:groups, '[]'), triage->'approver_groups', '[]')))
 WHERE n IN :integers(numbers)
 
 -- name: set_replay_status (postgres)
 UPDATE ending SET replay_at = NULL, refused_under = NULL,
-  triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL,
+  triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL, 'approval', :approval::text,
   'approver_group', coalesce(:groups::jsonb->>0, triage::jsonb->>'approver_group'),
   'approver_groups', coalesce(nullif(:groups::jsonb, '[]'), triage::jsonb->'approver_groups', '[]')))::text
 WHERE n IN :integers(numbers)

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from standfast.cli.applications import application
-from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, Command, ask_of, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, Command, ask_of, shared, store_words
 from standfast.cli.parameters import duration, payload_from
 from standfast.cli.terminal import show_json, show_line
 from standfast.typed.reply import Reply
-from standfast.wings.calls.replies import BY_POLICY
+from standfast.wings.calls.replies import BY_POLICY, with_grant
 
 UNFINISHED = frozenset({"queued", "running", "timeout"})
 """Statuses that are not an end: the call goes on without its caller, or its outcome is unknown."""
@@ -52,7 +52,7 @@ def run(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any)
     app, handler, content = _read(words)
     sf = application(app, url)
     answer = ask_of(sf, lambda sf: sf.run(handler, content, **options), publishes=app is not None)
-    _hand_out(answer, as_json=as_json)
+    _hand_out(_for_shell(answer, app), as_json=as_json)
     raise click.exceptions.Exit(USAGE if answer["status"] in UNFINISHED else _exit_code(answer))
 
 
@@ -72,7 +72,7 @@ def submit(*, words: Sequence[str], url: str | None, as_json: bool, **options: A
     app, handler, content = _read(words)
     sf = application(app, url)
     answer = ask_of(sf, lambda sf: sf.submit(handler, content, **options), publishes=app is not None)
-    _hand_out(answer, as_json=as_json)
+    _hand_out(_for_shell(answer, app), as_json=as_json)
     raise click.exceptions.Exit(DONE if answer["status"] in {"queued", "running"} else _exit_code(answer))
 
 
@@ -85,7 +85,12 @@ def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
     return app, given[0], payload_from(given[1] if given[1:] else None)
 
 
-def _hand_out(answer: Reply[Any], *, as_json: bool) -> None:
+def _for_shell(answer: Reply[Any], app: str | None) -> dict[str, Any]:
+    """Name the store in the command that a hint leads to."""
+    return with_grant(dict(answer), store_words(app))
+
+
+def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         show_json(answer)
         return
@@ -99,4 +104,4 @@ def _hand_out(answer: Reply[Any], *, as_json: bool) -> None:
 def _exit_code(answer: Reply[Any]) -> int:
     if answer["status"] == "ok":
         return DONE
-    return REFUSED if answer.get("reason_code") in BY_POLICY else FAILED
+    return REFUSED if answer["status"] == "failed" and answer.get("reason_code") in BY_POLICY else FAILED

@@ -27,16 +27,26 @@ STATUS = {
 HINTS = {
     "ok": "It is done; the result is here.",
     "queued": "It is not done yet: it waits in the queue. Look again with status, or wait for it.",
-    "running": "It is being run right now, so it cannot be retried. Wait for it, then look again.",
+    "running": "It is not done yet: it is being run right now. Do not call again; wait for it, or look with status.",
     "held": "It waits for a person's answer. Do not call again; look with explain.",
     "failed": "It failed for good and was not done. Read the error, and explain, before asking for a retry.",
     "timeout": (
         "It was cut off when its time was up, may have been done all the same, and is not repeated by itself. Find out "
         "whether it was done before asking for a retry."
     ),
-    "cancelled": "It was cancelled and will not run. Enqueue it anew if it is wanted after all.",
+    "cancelled": "It was cancelled and will not run. Call it again if it is wanted after all.",
 }
 """What is said by status, where nothing more is known."""
+CANCELLED_WITH_KEY = (
+    "It was cancelled and will not run. If it is wanted after all, call it again with another idempotency_key."
+)
+PERSON_REFUSED = (
+    "A person refused it, and it will not run. Do not call it again or ask for a retry, unless a person says so."
+)
+BEFORE = "An earlier attempt may have done it."
+PUT_BACK = "It was put back to work and is running now. Do not call again; wait for it, or look with status."
+NOTHING_RETRIED = "Nothing was retried. {hint}"
+NOTHING_CANCELLED = "Nothing was cancelled: it had ended before. {hint}"
 RETRYING = (
     "It is not done: an attempt failed, and it is tried again by itself, next at {due}. Do not call again; wait for "
     "it, or look with status."
@@ -71,9 +81,11 @@ UNTOLD = (
 )
 APPROVAL = "It waits for a person's approval, and goes on once that is given. Do not call again; look with status."
 CONSENT = (
-    "It was not begun: it waits until a person consents, in the dashboard or with `standfast consent grant {id}`, and "
+    "It was not begun: it waits until a person who may approve consents, in the dashboard or at the command line, and "
     "goes on by itself then. Do not call again; look with status."
 )
+GRANT = "{hint} To consent, a person runs: standfast consent grant{store} {id}"
+CONSENT_REQUIRED = "consent_required"
 UNKEPT = "It is done, but its result could not be kept. Do not call again; look at what it did."
 FOUND = (
     "It is done: its end was lost, but its effect was found ({found}). Nothing was run again, so there is no result."
@@ -112,7 +124,7 @@ STILL_DOWN = (
 NOT_REPLAYED = {
     "denied": "It was not retried: the policy denies it ({rule}{why}). Do not ask again; tell a person.",
     "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
-    "consent_required": "It was not retried{rule}{why}. Have a person answer; do not ask again.",
+    CONSENT_REQUIRED: "It was not retried{rule}{why}. Have a person answer; do not ask again.",
 }
 """What is said of a letter that was not replayed, by the outcome."""
 BY_POLICY = frozenset({"denied", "approval_required"})
@@ -131,6 +143,8 @@ STANDS = {
     "cancelled": "was cancelled and will not run",
 }
 """How another's call is told, by its status."""
+DENIED = "consent_denied"
+"""Why a job died that a person refused."""
 NOT_YOURS = "not_yours"
 LONGEST_RESULT = 100_000
 """Characters of a result a reply carries; the whole is fetched by `result`."""
@@ -151,11 +165,32 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     if job.failure is not None:
         kind = {"error_kind": job.failure.error_kind} if job.failure.error_kind else {}
         answer |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
+    answer |= {**_approval(job), **_progress(job)}
     if job.warning:
         answer["warning"] = job.warning
     if job.warning == RECOVERED:
         answer |= {"post_write_recovery": True, "effects_verified": _found_effects(job)}
     return answer
+
+
+def retried(job: JobView) -> dict[str, Any]:
+    """Word a retry that was done; what failed before is no news to who asked for it."""
+    if job.state != State.RUNNING or is_stalled(job):
+        return reply(job)
+    former = {"error", "error_kind", "reason_code"}
+    return {name: value for name, value in reply(job, PUT_BACK).items() if name not in former}
+
+
+def not_retried(job: JobView) -> dict[str, Any]:
+    """Word a retry that put nothing back to work: it runs, has ended, or waits for other steps."""
+    answer = reply(job)
+    return {**answer, "hint": NOTHING_RETRIED.format(hint=answer["hint"]), "refused": True}
+
+
+def not_cancelled(job: JobView) -> dict[str, Any]:
+    """Word a cancellation that came too late."""
+    answer = reply(job)
+    return {**answer, "hint": NOTHING_CANCELLED.format(hint=answer["hint"]), "refused": True}
 
 
 def parked(job: JobView, why: str, until: datetime | None = None) -> dict[str, Any]:
@@ -167,6 +202,14 @@ def parked(job: JobView, why: str, until: datetime | None = None) -> dict[str, A
 def spooled(job: JobView) -> dict[str, Any]:
     """Word a call that was taken in while the store is away."""
     return reply(job, SPOOLED)
+
+
+def with_grant(answer: dict[str, Any], store: str) -> dict[str, Any]:
+    """Add the command that consents, where the door knows the words that name the store to it."""
+    waits = CONSENT_REQUIRED in {answer.get("reason_code"), answer.get("outcome")} or answer["hint"] == CONSENT
+    if not waits or "operation_id" not in answer:
+        return answer
+    return {**answer, "hint": GRANT.format(hint=answer["hint"], store=store, id=answer["operation_id"])}
 
 
 def part_of(job: JobView, key: str) -> Any:
@@ -207,7 +250,7 @@ def of_other_session(job: JobView) -> dict[str, Any]:
 
 def still_down(job: JobView, why: str) -> dict[str, Any]:
     """Word a retry that did not happen, because what it waits for does not say yes; `probe` has its last words."""
-    return {**reply(job, STILL_DOWN.format(why=why)), "probe": why}
+    return {**reply(job, STILL_DOWN.format(why=why)), "probe": why, "refused": True}
 
 
 def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +259,7 @@ def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
     hint = NOT_REPLAYED[outcome].format(rule=answer.get("rule", ""), why=f": {why}" if why else "")
     status = "failed" if outcome == "denied" else "held"
     approval = {"approval": answer["approval"]} if "approval" in answer else {}
-    return {**reply(job, hint), "status": status, "reason_code": outcome, **approval}
+    return {**reply(job, hint), "status": status, "reason_code": outcome, **approval, "refused": True}
 
 
 def _status(job: JobView) -> str:
@@ -241,6 +284,8 @@ def _hint(job: JobView, status: str) -> str:
             hint = NOBODY_AT_IT
         case State.HELD:
             hint = _hint_of_held(job)
+        case State.DEAD if job.failure is not None and job.failure.reason_code == DENIED:
+            hint = f"{BEFORE} {PERSON_REFUSED}" if _maybe_done(job) else PERSON_REFUSED
         case State.DEAD if _is_replayed_later(job):
             hint = REPLAYED_LATER.format(at=_isoformat(job.triage.replay_at if job.triage else None))
         case State.DEAD if status == "failed" and _maybe_done(job):
@@ -249,6 +294,8 @@ def _hint(job: JobView, status: str) -> str:
             hint = PARTLY_DONE.format(found=", ".join(_found_effects(job)[:MOST_FOUND]))
         case State.CANCELLED if job.superseded_by:
             hint = SUPERSEDED.format(by=job.superseded_by)
+        case State.CANCELLED if job.idempotency_key:
+            hint = CANCELLED_WITH_KEY
     return hint or HINTS[status]
 
 
@@ -281,10 +328,29 @@ def _hint_of_queued(job: JobView) -> str | None:
 
 
 def _hint_of_held(job: JobView) -> str | None:
-    if job.triage is not None and job.triage.replay_status == "approval_pending":
+    if _awaits_approval(job):
         return APPROVAL
-    reasons = {"unknown_commit_state": UNTOLD, "consent_required": CONSENT.format(id=job.id)}
+    reasons = {"unknown_commit_state": UNTOLD, CONSENT_REQUIRED: CONSENT}
     return None if job.failure is None else reasons.get(job.failure.reason_code)
+
+
+def _awaits_approval(job: JobView) -> bool:
+    return job.state == State.HELD and job.triage is not None and job.triage.replay_status == "approval_pending"
+
+
+def _approval(job: JobView) -> dict[str, str]:
+    """Say what a job waits for now, not what it once failed by; and name the approval, so that a person finds it."""
+    if not _awaits_approval(job):
+        return {}
+    named = {"approval": job.triage.approval} if job.triage is not None and job.triage.approval else {}
+    return {"reason_code": "approval_required", **named}
+
+
+def _progress(job: JobView) -> dict[str, Any]:
+    """Say how far a running job says that it is."""
+    if job.state != State.RUNNING or job.progress is None:
+        return {}
+    return {"progress": {"fraction": job.progress["fraction"], "note": job.progress["note"]}}
 
 
 def _maybe_done(job: JobView) -> bool:

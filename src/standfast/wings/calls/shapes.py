@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class ReplyProgress(TypedDict):
+    """How far a running call says that it is: the share that is done, from 0 to 1, and its own words."""
+
+    fraction: float
+    note: str | None
+
+
 class Reply(TypedDict):
     """Where a call stands, and in `hint` the next right action. Only `ok` means done."""
 
@@ -27,4 +34,5 @@ class Reply(TypedDict):
     probe: NotRequired[str]
     """What the probe answered last, where a retry waited for one in vain."""
     refused: NotRequired[bool]
-    """True if nothing was retried because the job was running."""
+    """True if nothing was retried: the job runs, has ended, or waits for a person."""
+    progress: NotRequired[ReplyProgress]

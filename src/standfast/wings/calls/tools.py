@@ -9,6 +9,7 @@ from mcp.types import CallToolResult
 
 from standfast.lifecycle import State
 from standfast.mcp.agent import Agent, patience
+from standfast.mcp.progress_notifications import told_progress
 from standfast.mcp.tool import ACTS, AgentTool
 from standfast.views import JobView
 from standfast.wings.access.words import Right
@@ -22,7 +23,7 @@ Params = dict[str, Any] | None
 
 async def run(agent: Agent, handler: str, params: Params = None, idempotency_key: str | None = None) -> CallToolResult:
     """Call a handler now, by name."""
-    return await call_handler(agent, await agent.handler_named(handler), params, idempotency_key)
+    return await call_handler(agent, await _checked(agent, handler, params), params, idempotency_key)
 
 
 async def call_handler(agent: Agent, target: str, params: Any, key: str | None) -> CallToolResult:
@@ -35,7 +36,8 @@ async def call_handler(agent: Agent, target: str, params: Any, key: str | None) 
     seconds = patience()
     try:
         call = await asyncio.shield(beginning)  # it is stored and started even if the client is gone by then
-        answer = await call.reply_within(seconds)
+        async with told_progress(call.id, agent.look):
+            answer = await call.reply_within(seconds)
     except asyncio.CancelledError:  # the client takes its question back, or is gone
         agent.keep_reply_of(beginning)
         raise
@@ -52,11 +54,20 @@ async def _unfinished(agent: Agent, job: JobView, seconds: float) -> dict[str, A
     return await reply_of(job, agent.sf.explain)
 
 
+async def _checked(agent: Agent, handler: str, params: Params) -> str:
+    """Find the handler that a name means, and refuse fields that it does not have, as its own tool does."""
+    target = await agent.handler_named(handler)
+    for tool in (await agent.handler_tools()).values():
+        if tool.target == target:
+            tool.check_payload(params)
+    return target
+
+
 async def submit(
     agent: Agent, handler: str, params: Params = None, idempotency_key: str | None = None
 ) -> CallToolResult:
     """Call a handler later, once."""
-    resolved = await agent.handler_named(handler)
+    resolved = await _checked(agent, handler, params)
     return agent.answer(await agent.sf.submit(resolved, params, idempotency_key=idempotency_key, **agent.as_caller))
 
 

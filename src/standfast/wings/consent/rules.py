@@ -45,6 +45,6 @@ def not_replayed(job: JobView) -> dict[str, str]:
     whose = f"session {job.session}" if job.session else "jobs without a session"
     return {
         "outcome": REQUIRED,
-        "why": f"it waits until a person grants {job.queue}/{job.handler} to {whose}, and goes on by itself then: "
-        f"standfast consent grant {job.id}",
+        "why": f"it waits until a person who may approve grants {job.queue}/{job.handler} to {whose}, and goes on by "
+        "itself then",
     }

@@ -85,7 +85,7 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 def _let_go(round_: Round, released: Sequence[Transition]) -> Script[None]:
     """Have jobs begin anew that got their answer, each with the use of the consent that lets it go."""
     numbers = text([each.n for each in released])
-    yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None}
+    yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None, "approval": None}
     yield "open_round", {"numbers": numbers, "now": round_.now}
     for use in sorted(use for each in released if (use := each.rider(Use)) is not None):
         yield from _spend(round_, use)

@@ -9,7 +9,7 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli.filter_options import filter_from, filter_options
-from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, look_up, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, look_up, shared, store_words
 from standfast.cli.parameters import duration, job_id
 from standfast.cli.progress_bar import ShowShare, share_bar
 from standfast.cli.sheets import sheet, show_page
@@ -18,9 +18,8 @@ from standfast.cli.words import now
 from standfast.errors import UnknownJob
 from standfast.lifecycle import State
 from standfast.printable import escaped
-from standfast.typed.reply import Reply
 from standfast.views import JobView
-from standfast.wings.calls.replies import BY_POLICY
+from standfast.wings.calls.replies import BY_POLICY, with_grant
 from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
 
@@ -67,10 +66,11 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
     """Run a job again as soon as possible: a waiting one now, a letter by replay.
 
-    A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe never answered 2xx,
-    4 if the policy refuses.
+    A running one is left alone. Exits 1 if it is running, waits for other steps, is cancelled, or stays dead or held, 2
+    if the probe never answered 2xx, 4 if the policy refuses.
     """
-    answer = look_up(url, job_id, lambda sf, id_: sf.retry(id_, probe=probe, timeout=timeout))
+    replied = look_up(url, job_id, lambda sf, id_: sf.retry(id_, probe=probe, timeout=timeout))
+    answer = with_grant(dict(replied), store_words())
     if as_json:
         show_json(answer)
     else:
@@ -153,10 +153,10 @@ def _show(job: JobView, *, as_json: bool) -> None:
     raise click.exceptions.Exit(FAILED if job.state in STOPPED else DONE)
 
 
-def _retried(answer: Reply[Any]) -> int:
+def _retried(answer: dict[str, Any]) -> int:
     if "probe" in answer:
         return USAGE
-    if answer["status"] in MOVING and not answer.get("refused"):
+    if answer["status"] == "ok" or (answer["status"] in MOVING and not answer.get("refused")):
         return DONE
     return REFUSED if answer.get("reason_code") in BY_POLICY else FAILED
 

@@ -116,10 +116,12 @@ async def _one(grant: Grant, verb: Verb, because: str, job: JobView) -> int:
     if not _fits(grant, verb, job):
         return 0
     try:
-        await verb.does(job.id)
+        answer = await verb.does(job.id)
     except StoreUnavailable:
         raise
     except StandfastError:
+        return 0
+    if isinstance(answer, dict) and answer.get("refused"):
         return 0
     log_action(grant, f"POST /jobs/many {verb.name}", job.id, f"({because})")
     return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ from standfast.errors import ConfigurationError
 from standfast.lifecycle import FINAL, LETTERS, UNFINISHED, State
 from standfast.rules import OURS
 from standfast.server import visible as reached
+from standfast.server.problems import Problem
+from standfast.server.route import Call
 from standfast.server.token_view import job_for, text_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
@@ -139,6 +141,17 @@ async def _explained(visit: Visit, job: JobView) -> str:
 PAGES = (WebPage("/jobs", list_page, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))
 
 
+class AfterVerb(ReturnTo, frozen=True):
+    """Leads back to the job, if the verb did what was asked."""
+
+    check: Callable[[Any], None]
+
+    def __call__(self, call: Call, said: Any) -> Redirect:
+        """Give the page, or refuse to say that it is done."""
+        self.check(said)
+        return super().__call__(call, said)
+
+
 class Button(NamedTuple):
     """A verb about one job that its page offers: what the button says, and what the page says once it is done."""
 
@@ -146,6 +159,8 @@ class Button(NamedTuple):
     title: str
     what: str
     done: str
+    done_unless: Callable[[Any], None]
+    """Refuses to say so if the answer is that nothing was done."""
     states: frozenset[State] = UNFINISHED - LETTERS
     """Where a job is offered it."""
     danger: bool = False
@@ -154,7 +169,19 @@ class Button(NamedTuple):
     def action(self) -> Action:
         """The form behind it."""
         path = f"/jobs/{{id}}/{self.verb}"
-        return Action(path, "POST", path, ReturnTo("/jobs/{id}", self.verb, self.done))
+        return Action(path, "POST", path, AfterVerb("/jobs/{id}", self.verb, self.done, self.done_unless))
+
+
+def _check_retried(reply: Any) -> None:
+    """Have a retry that was refused shown as that; one that a person must approve leads to the approval."""
+    if reply.get("refused"):
+        more = {"approval": reply["approval"]} if "approval" in reply else {}
+        raise Problem(409, "not-retried", "The job was not retried.", reply["hint"], **more)
+
+
+def _check_cancelled(job: Any) -> None:
+    if job["state"] == State.COMPLETED:
+        raise Problem(409, "not-cancelled", "Nothing was cancelled: the job was done before.", "Look at its result.")
 
 
 BUTTONS = (
@@ -163,6 +190,7 @@ BUTTONS = (
         "Retry now",
         "It is due at once.",
         "Done: it runs again as soon as it may.",
+        _check_retried,
         frozenset({State.QUEUED}),
     ),
     Button(
@@ -170,6 +198,7 @@ BUTTONS = (
         "Cancel",
         "It is no longer wanted. A running one is asked to stop, and ends cancelled unless it succeeds.",
         "Done: it is cancelled, or was asked to stop if it was running.",
+        _check_cancelled,
         danger=True,
     ),
 )

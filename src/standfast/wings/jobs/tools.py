@@ -11,11 +11,12 @@ from pydantic import Field
 from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.outside import shown_whole
+from standfast.mcp.progress_notifications import told_progress
 from standfast.mcp.tool import ACTS, LOOKS, STOPS, AgentTool, Id
 from standfast.server.token_view import left_out
 from standfast.views import JobView
 from standfast.wings.access.words import Reach, Right
-from standfast.wings.calls.replies import is_stalled, part_of, reply
+from standfast.wings.calls.replies import is_stalled, not_cancelled, part_of, reply
 
 STILL_THERE = "It is still {view} after {seconds:g} s and goes on without you. Call wait again, or look with status."
 ANOTHERS = "It is another session's. Look with status; if it should be run again, propose_replay asks for that."
@@ -41,6 +42,9 @@ UNREAD = (
     "Unread messages: {unread}. Read inbox: it tells what ended or stopped while you were away. jobs lists all of it."
 )
 OPEN = "Jobs of yours that are not done: {open}. jobs lists them, wait waits for one. Do not call them again."
+HELD = "{held} of your jobs wait for a person: jobs(state=held) lists them. Do not call them again."
+DEAD = "{dead} of your jobs failed for good: jobs(state=dead) lists them, and explain says what to do about one."
+NO_TOOLS = "Nothing of yours is under way, and there is no handler that you may call. jobs and status look at jobs."
 IDLE = "Nothing of yours is under way. Call one of your tools; capabilities says which there are."
 
 
@@ -50,7 +54,7 @@ async def status(agent: Agent, id: Id | None = None) -> CallToolResult:
         return await _overview(agent)
     job = await agent.find_job(id)
     worded = reply(job)
-    shown = {"status": worded["status"], "job": job, "hint": worded["hint"]}
+    shown = {"operation_id": job.id, "status": worded["status"], "job": job, "hint": worded["hint"]}
     return agent.answer(shown, without=left_out(agent.who.grant, job))
 
 
@@ -65,16 +69,22 @@ async def _overview(agent: Agent) -> CallToolResult:
             **found,
             "recent": [_brief(job) for job in recent],
             "capabilities": tools,
-            "hint": _next(found),
+            "hint": _next(found, callable_=bool(tools)),
         }
     )
 
 
-def _next(found: dict[str, Any]) -> str:
-    unfinished = sum(count for state, count in found["jobs"].items() if state not in {*FINAL, *LETTERS})
+def _next(found: dict[str, Any], *, callable_: bool) -> str:
+    """Say what to do next: about messages, else about what is not done, else that there is nothing."""
     if found["unread"]:
         return UNREAD.format(unread=found["unread"])
-    return OPEN.format(open=unfinished) if unfinished else IDLE
+    counts = found["jobs"]
+    unfinished = sum(count for state, count in counts.items() if state not in {*FINAL, *LETTERS})
+    held, dead = counts.get(State.HELD, 0), counts.get(State.DEAD, 0)
+    said = [OPEN.format(open=unfinished)] if unfinished else []
+    said += [HELD.format(held=held)] if held else []
+    said += [DEAD.format(dead=dead)] if dead else []
+    return " ".join(said) or (IDLE if callable_ else NO_TOOLS)
 
 
 def _capability(described: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +115,6 @@ def _brief(job: JobView) -> dict[str, Any]:
     """Give what tells a job from others, and how it stands."""
     worded = reply(job)
     told: dict[str, Any] = {name: worded[name] for name in TOLD if name in worded}
-    error = {"error": worded["error"][:LONGEST_ERROR]} if worded.get("error") else {}
     return {
         "id": job.id,
         "handler": f"{job.queue}/{job.handler}",
@@ -117,8 +126,18 @@ def _brief(job: JobView) -> dict[str, Any]:
         "finished_at": job.finished_at,
         "params": _short(job.payload),
         **told,
-        **error,
+        **_error_of(worded),
     }
+
+
+def _error_of(worded: dict[str, Any]) -> dict[str, Any]:
+    """Give a reply's error as a list shows it."""
+    error = worded.get("error")
+    if not error:
+        return {}
+    if len(error) <= LONGEST_ERROR:
+        return {"error": error}
+    return {"error": f"{error[:LONGEST_ERROR]}…", "_truncated": True}
 
 
 def _short(payload: Any) -> Any:
@@ -156,7 +175,8 @@ async def wait(agent: Agent, id: Id, timeout: Annotated[float, Field(gt=0)] = PA
     seconds = min(timeout, PATIENCE)
     job = await agent.find_job(id)
     try:
-        return agent.answer(reply(await agent.sf.wait(job.id, seconds)))
+        async with told_progress(job.id, agent.look):
+            return agent.answer(reply(await agent.sf.wait(job.id, seconds)))
     except TimeoutError:
         job = await agent.find_job(id)
         still = None if is_stalled(job) else STILL_THERE.format(view=job.view, seconds=seconds)
@@ -179,6 +199,8 @@ async def cancel(agent: Agent, id: Id) -> CallToolResult:
     if job.state in LETTERS:
         return agent.refuse(job, STOPPED, reason_code=job.state)
     cancelled = await agent.cancel(job)
+    if cancelled.state == State.COMPLETED:
+        return agent.answer(not_cancelled(cancelled))
     return agent.answer(reply(cancelled, ASKED_TO_STOP if cancelled.state == State.RUNNING else None))
 
 
@@ -186,7 +208,7 @@ async def explain(agent: Agent, id: Id) -> CallToolResult:
     """Say why a job is where it is."""
     job = await agent.find_job(id)
     worded = reply(job)
-    said = {"id": job.id, "explanation": await agent.sf.explain(job.id)}
+    said = {"operation_id": job.id, "id": job.id, "explanation": await agent.sf.explain(job.id)}
     return agent.answer({**said, "status": worded["status"], "hint": worded["hint"]})
 
 

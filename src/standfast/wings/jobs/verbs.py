@@ -25,7 +25,7 @@ from standfast.spine.ids import JobId, id_of
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision
-from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
+from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, not_retried, parked, retried, still_down
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.marks import blocked_workers
@@ -87,7 +87,7 @@ class Operations:
         agent asks.
         """
         record = await self._record(id)
-        refused = {"refused": True} if record.row.state == State.RUNNING else {}
+        asked_in = State(record.row.state)
         if probe is not None:
             check_probe(probe)
             record, why_not = await self._awaited(record, probe, time.monotonic() + timeout)
@@ -104,10 +104,11 @@ class Operations:
         if job.state == State.QUEUED and (hold := await self._hold(id)) is not None:
             now, skew = self._store.now(), self._store.skew()
             return parked(job, postponed(hold, now, skew), until=moments(skew)(holds.read(hold).until))
-        if job.view in {"parked", State.WAITING}:
+        if job.view == "parked":
             return parked(job, await self.explain(id))
         # Asked for while it ran, it is refused; one that a worker took up since was retried.
-        return {**reply(job), **refused}
+        was_retried = asked_in in RETRIED and job.state != State.CANCELLED
+        return retried(job) if was_retried else not_retried(job)
 
     async def _hold(self, id: JobId) -> Row | None:
         """Give the gate of a job's destination, if that still has its callers wait: a retry does not pass it."""

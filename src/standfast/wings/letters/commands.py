@@ -10,7 +10,7 @@ import click
 from standfast.application import Standfast
 from standfast.cli.applications import application, application_and
 from standfast.cli.filter_options import filter_from, filter_options
-from standfast.cli.group import DONE, FAILED, REFUSED, about, look, look_into, look_up, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, about, look, look_into, look_up, shared, store_words
 from standfast.cli.parameters import job_id, operation_id
 from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
@@ -75,7 +75,7 @@ def replay(*, names: tuple[str, ...], reason: str | None, url: str | None, as_js
     if as_json:
         show_json({"id": job_id, **answer})
     else:
-        show_line(_describe(job_id, **answer))
+        show_line(_describe(job_id, store_words(app), **answer))
     unanswered = {"consent_required": FAILED}
     raise click.exceptions.Exit(DONE if answer["outcome"] in BACK else unanswered.get(answer["outcome"], REFUSED))
 
@@ -106,12 +106,14 @@ async def _replayed(sf: Standfast, job_id: str, reason: str | None) -> tuple[str
     return job_id, await sf.dead_letters.replay(job_id, by=user(), reason=reason)
 
 
-def _describe(job_id: str, outcome: str, approval: str | None = None, rule: str = "", why: str = "") -> str:
+def _describe(
+    job_id: str, store: str, *, outcome: str, approval: str | None = None, rule: str = "", why: str = ""
+) -> str:
     line = f"{job_id} {outcome}"
     if approval:
         line += f", waiting for {approval}"
     if outcome in BACK:
         return line
     if outcome == "consent_required":
-        return f"{job_id} was not replayed: {why}"
+        return f"{job_id} was not replayed: {why}. To consent: standfast consent grant{store} {job_id}"
     return f"{line} by rule {rule or 'unnamed'}" + (f": {why}" if why else "")

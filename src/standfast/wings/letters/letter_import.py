@@ -216,7 +216,7 @@ def _triage(given: Triage | None) -> Triage:
         return Triage(action=Action.MANUAL_REVIEW, rule="import")
     left = given.replay_status in WAITING or given.replay_status not in REPLAY_STATUSES
     status = "pending_review" if left else given.replay_status
-    return msgspec.structs.replace(given, replay_status=status, replay_at=None)
+    return msgspec.structs.replace(given, replay_status=status, replay_at=None, approval=None)
 
 
 def _landed(line: Line) -> str:

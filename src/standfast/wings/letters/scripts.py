@@ -249,7 +249,7 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
         yield "count_replays", {"numbers": text(replayed)}
     discarded = [each.n for each in moved if each.move == Move.DISCARD]
     if discarded:
-        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "groups": None}
+        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "groups": None, "approval": None}
         yield "fence_jobs", {"numbers": text(discarded)}
 
 

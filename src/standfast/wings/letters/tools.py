@@ -59,7 +59,8 @@ async def propose_replay(agent: Agent, id: Id, reason: Annotated[str, Field(min_
     actor = {"by": agent.who.person, "session": agent.who.session}
     decided = await agent.sf.dead_letters.replay(letter.id, reason=reason, **actor)
     outcome = decided["outcome"]
-    return agent.answer({"id": letter.id, **decided, "status": STATUS[outcome], "hint": PROPOSED[outcome]})
+    named = {"operation_id": letter.id, "id": letter.id}
+    return agent.answer({**named, **decided, "status": STATUS[outcome], "hint": PROPOSED[outcome]})
 
 
 TOOLS = (

@@ -214,7 +214,8 @@ def _triage(row: JobRow, moment: Moment) -> Triage | None:
     if row.triage is None:
         return None
     stored = msgspec.json.decode(row.triage, type=Triage)
-    return msgspec.structs.replace(stored, replay_at=moment(stored.replay_at))  # type: ignore[arg-type]
+    approval = stored.approval if stored.replay_status == "approval_pending" else None
+    return msgspec.structs.replace(stored, replay_at=moment(stored.replay_at), approval=approval)  # type: ignore[arg-type]
 
 
 def _max_attempts(row: JobRow) -> int:
