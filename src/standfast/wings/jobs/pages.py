@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import UNUSABLE, Redirect, RenderedPage, Visit
 from standfast.dashboard.page import Page as WebPage
-from standfast.dashboard.page import Redirect, RenderedPage, Visit
 from standfast.doors.filters import FLAG, fields_of, names_of
-from standfast.errors import ConfigurationError
+from standfast.errors import ConfigurationError, WrongAddress
 from standfast.lifecycle import FINAL, LETTERS, UNFINISHED, State
 from standfast.rules import OURS
 from standfast.server import visible as reached
@@ -38,23 +38,25 @@ DECISIONS = 20
 
 async def list_page(visit: Visit) -> RenderedPage | Redirect:
     """Show the jobs that fit, the newest first."""
-    filters = visit.form_values(*FILTERS, OURS_TOO)
-    if "q" in filters and (exact := await _job_by_id(visit, filters["q"])) is not None:
-        return Redirect(f"/jobs/{exact.id}")
-    page, wrong = Page(), None
+    filters, page, wrong = visit.typed(*FILTERS, OURS_TOO), Page(), None
     try:
+        filters = {**visit.filters(WantedJobs, OURS_TOO), **visit.typed(OURS_TOO)}
+        if "q" in filters and (exact := await _job_by_id(visit, filters["q"])) is not None:
+            return Redirect(f"/jobs/{exact.id}")
         page = await _page(visit, filters)
+    except WrongAddress:
+        raise
     except ConfigurationError as error:
-        wrong = str(error)
+        wrong = error.outside
     context = {"jobs": [job_for(job, visit.grant) for job in page], "asked": filters, "wrong": wrong}
     words = {
-        "filtered": bool(filters.keys() - {OURS_TOO}),
+        "filtered": wrong is None and bool(filters.keys() - {OURS_TOO}),
         "fields": FIELDS,
         "next_cursor": page.next_cursor,
         "stopped": _stopped(filters),
         "letters": letters_query(filters),
     }
-    return RenderedPage("jobs.html", {**context, **words})
+    return RenderedPage("jobs.html", {**context, **words}, UNUSABLE if wrong else 200)
 
 
 def job_query(filters: Mapping[str, str]) -> dict[str, Any]:
