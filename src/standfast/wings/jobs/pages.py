@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from standfast.dashboard.actions import Action, ReturnTo
@@ -20,6 +19,7 @@ from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 from standfast.wings.consent.pages import what_is_asked
 from standfast.wings.jobs.job_query import WantedJobs
+from standfast.wings.jobs.verbs import Snapshot
 from standfast.wings.records.letter_query import WantedLetters
 from standfast.wings.records.view import Page, one_of
 
@@ -111,7 +111,8 @@ async def _job_by_id(visit: Visit, text: str) -> JobView | None:
 
 async def one(visit: Visit) -> RenderedPage:
     """Show a job: why it is where it is, what happened so far, and what can be done."""
-    job = await reached.job(visit.sf, visit.grant, visit.path["id"])
+    found = await reached.snapshot(visit.sf, visit.grant, visit.path["id"])
+    job = found.job
     reads, letter = visit.grant.may(Right.READ), job.state in LETTERS
     context = {
         "job": job_for(job, visit.grant),
@@ -123,16 +124,17 @@ async def one(visit: Visit) -> RenderedPage:
         "approval": await visit.sf.approvals.of(job.id) if letter and reads else None,
         "decisions": values_for(await visit.sf.audit.last(DECISIONS, job=job.id), visit.grant) if reads else [],
         "whole": visit.grant.may(Right.READ_PAYLOADS),
-        "explained": await _explained(visit, job),
+        "explained": await _explained(visit, found),
         "consent": what_is_asked(visit, job),
     }
     return RenderedPage("job.html", context)
 
 
-async def _explained(visit: Visit, job: JobView) -> str:
-    """Say why it is where it is; beside very many jobs that takes longer than a page may, and follows."""
-    key = ("explain", job.id, job.state, job.attempts)
-    cached = await visit.cache.get_soon(key, partial(visit.sf.explain, job.id))
+async def _explained(visit: Visit, found: Snapshot) -> str:
+    """Say why it was where the page shows it; beside very many jobs that takes longer than a page may, and follows."""
+    job = found.job
+    key = ("explain", job.id, job.state, job.attempts, job.deferrals, job.due_at, job.finished_at, len(job.history))
+    cached = await visit.cache.get_soon(key, found.explain)
     if cached is None:
         return "Why it is where it is, is being looked up."
     return text_for(str(cached.value), visit.grant, job)
