@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from standfast.wings.health import doctor, measures, worker_list
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.measures import Measures
 from standfast.wings.jobs import prefixes, search
+from standfast.wings.jobs.verbs import Snapshot
 from standfast.wings.notices import words as notices
 from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
@@ -195,6 +197,16 @@ class Looking(Parts):
         """Say in one sentence, with evidence, why a job is where it is."""
         await self._ready()
         return await self._operations.explain(id)
+
+    async def snapshot(self, id: JobId) -> Snapshot | None:
+        """Give a job, and what explains it as it was at that moment; None if there is none."""
+        if (waiting := await self._reception.view(id_of(id))) is not None:
+            return Snapshot(waiting, partial(self.explain, id))
+        await self._ready()
+        try:
+            return await self._operations.snapshot(id)
+        except UnknownJob:
+            return None
 
     async def subscribe(
         self, kinds: Collection[str] | None = None, queue: str | None = None, after: int | None = None

@@ -16,7 +16,7 @@ from standfast.lifecycle import State
 from standfast.spine.accept import DETAILS
 from standfast.views import Attempt, FailureView, JobProgress, JobView
 from standfast.wings.records.duplicates import duplicate_note, duplicate_sentence
-from standfast.wings.records.figures import span
+from standfast.wings.records.figures import number, span
 from standfast.wings.records.view import Page
 
 COLOURS = {
@@ -257,5 +257,6 @@ def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
         return
     show(listing(page, now(), letters=letters))
     if page.next_cursor is not None:
-        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
+        seen = page.scanned or 0
+        looked = f" ({number(seen)} jobs were looked through)" if seen > MANY_SKIPPED else ""
         click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from standfast.errors import PayloadRejected
-from standfast.server.api import LARGEST_BODY, whole_body
+from standfast.doors.filters import PATHS, fields_of, names_of, with_paths
+from standfast.errors import ConfigurationError, PayloadRejected
+from standfast.server.api import LARGEST_BODY, read_query, whole_body
 from standfast.server.auth import CSRF_FIELD, check_ours
 from standfast.server.problems import Problem, misfit
 from standfast.spine.payload import parse
+from standfast.wings.records.view import one_of
 
 MOST_FIELDS = 100
 AS_JSON = frozenset({"payload", "result"})
@@ -35,11 +37,15 @@ async def read(request: Request, largest: int = LARGEST_BODY) -> dict[str, str]:
     """Read the fields of a form."""
     try:
         raw = await whole_body(request, largest)
-        return dict(parse_qsl(raw.decode("ascii"), max_num_fields=MOST_FIELDS, errors="strict"))
+        given = parse_qsl(raw.decode("ascii"), max_num_fields=MOST_FIELDS, errors="strict")
     except ClientDisconnect as error:
         raise Problem(400, "gone", "the form was not sent whole", "Load the page again and repeat.") from error
     except ValueError as error:
         raise Problem(400, "not-a-form", "the form cannot be read", "Load the page again and repeat.") from error
+    fields = dict(given)
+    if len(fields) < len(given):  # the last of two filters alone would choose more than both
+        raise Problem(422, "invalid-request", "the form gives a name twice", "Load the page again and repeat.")
+    return fields
 
 
 async def read_ours(request: Request) -> dict[str, str]:
@@ -59,6 +65,28 @@ def body(fields: Mapping[str, str], shape: type[msgspec.Struct]) -> Any:
         return msgspec.convert(given, shape, strict=False)
     except msgspec.ValidationError as error:
         raise misfit(error, "form") from error
+
+
+def read_filters(given: Iterable[tuple[str, str]], shape: type[msgspec.Struct]) -> dict[str, str]:
+    """Read the filters of a page as the API reads them; an empty field of ours chooses nothing.
+
+    What is no filter, or cannot be used, is refused: without it a page would show more than was asked for.
+    """
+    known = names_of(shape)
+    chosen = [(name, text.strip()) for name, text in given if text.strip() or name not in known]
+    for name, _ in chosen:
+        if name not in known and not (name.startswith(PATHS) and "payload" in known):
+            raise ConfigurationError.unknown("filter", name[:50], known)
+    named = with_paths(dict(chosen), shape)
+    for field in fields_of(shape):
+        if field.about.choices and field.name in named:
+            one_of(field.name, named[field.name], field.about.choices)
+    try:
+        read_query(chosen, shape)
+    except Problem as problem:
+        where = "".join(each["pointer"].replace("#/", " ") for each in problem.more.get("errors", ()))
+        raise ConfigurationError(f"the filter{where} cannot be used: {problem.detail}") from problem
+    return named
 
 
 def entries(shape: type[msgspec.Struct], fields: Mapping[str, str]) -> list[Entry]:

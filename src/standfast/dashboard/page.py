@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from standfast.application import Standfast
 from standfast.dashboard.drawing import draw
+from standfast.dashboard.forms import read_filters
 from standfast.dashboard.shared_cache import CachedAnswer, SharedCache
-from standfast.errors import StandfastError
+from standfast.errors import ConfigurationError, StandfastError
 from standfast.server import cookies
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
@@ -20,7 +22,11 @@ from standfast.wings.access.words import Grant, Right
 
 SEE_OTHER = 303
 UNAUTHENTICATED = 401
+UNUSABLE = 422
+"""The status of a list whose filter cannot be used, as the API answers it."""
 NOT_KEPT = {"Cache-Control": "no-store"}
+NO_FILTERS = frozenset({"cursor", "done", "code"})
+"""Names in an address that choose nothing: where a list goes on, and what was done before."""
 
 
 class Visit(NamedTuple):
@@ -54,8 +60,24 @@ class Visit(NamedTuple):
         """Give every queue with its rules, of now or a moment ago."""
         return cast("dict[str, dict[str, Any]]", (await self.cache.get("queues", self.sf.queues.describe)).value)
 
+    def filters(self, shape: type[Struct], *own: str) -> dict[str, str]:
+        """Give the filters of the address as the API reads them; `own` is what else the page knows."""
+        given = self.request.query_params.multi_items()
+        return read_filters([each for each in given if each[0] not in {*own, *NO_FILTERS}], shape)
+
     def form_values(self, *names: str) -> dict[str, str]:
-        """Give what a form of ours asked for; an empty field asks for nothing."""
+        """Give what the form of a page without a filter's shape asked for; what the page does not know is refused."""
+        given = [name for name, _ in self.request.query_params.multi_items()]
+        unknown = next((name for name in given if name not in {*names, *NO_FILTERS}), None)
+        if unknown is not None:
+            raise ConfigurationError.unknown("filter", unknown[:50], names)
+        twice = next((name for name in names if given.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigurationError(f"the filter {twice} is given twice")
+        return self.typed(*names)
+
+    def typed(self, *names: str) -> dict[str, str]:
+        """Give what stands in a form; an empty field has nothing."""
         return {name: self.query[name].strip() for name in names if self.query.get(name, "").strip()}
 
     def cursor(self) -> int | None:

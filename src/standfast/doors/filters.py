@@ -9,6 +9,8 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from standfast.errors import ConfigurationError
+
 _KEY = "standfast.filter"
 PATHS = "payload."
 FLAG = ("true", "false")
@@ -80,8 +82,10 @@ def names_of(shape: type[msgspec.Struct]) -> tuple[str, ...]:
 def with_paths(named: dict[str, str], shape: type[msgspec.Struct]) -> dict[str, str]:
     """Give what a query names, with `payload.PATH=VALUE` as the field `payload` has it: `PATH=VALUE`."""
     paths = [name for name in named if name.startswith(PATHS)]
-    if len(paths) != 1 or "payload" in named or "payload" not in names_of(shape):
+    if not paths or "payload" not in names_of(shape):
         return named
+    if len(paths) > 1 or "payload" in named:
+        raise ConfigurationError("a filter names one path into the payload, not several")
     rest = {name: value for name, value in named.items() if name != paths[0]}
     return {**rest, "payload": f"{paths[0].removeprefix(PATHS)}={named[paths[0]]}"}
 

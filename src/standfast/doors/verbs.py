@@ -96,6 +96,7 @@ _WORK = (
         "begin",
         "resolve_handler",
         "full_id",
+        "snapshot",
         "exists",
         "count_ignored",
         "publish_nothing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,9 @@ async def _served(sf: Standfast, gate: Gatekeeper, route: Route, request: Reques
         _check_kind(request)
     grant = await gate.grant(request)
     check_right(grant, route.right, route.also)
-    query = _read_query(request, route)
+    query = _no_query(route)
+    if request.scope["query_string"]:
+        query = read_query(request.query_params.multi_items(), route.query)
     body = await _read_body(request, route)
     call = Call(sf, grant, checked_path(request), query, body, request)
     answer = await perform(route, call)
@@ -86,17 +88,21 @@ def _check_kind(request: Request) -> None:
         raise Problem(415, "not-json", "the body is a form", "Send JSON, with Content-Type: application/json.")
 
 
-def _read_query(request: Request, route: Route) -> Any:
-    if not request.scope["query_string"]:
-        return _NOTHING if route.query is Nothing else route.query()
-    given = request.query_params.multi_items()
+def _no_query(route: Route) -> Any:
+    return _NOTHING if route.query is Nothing else route.query()
+
+
+def read_query(given: Sequence[tuple[str, str]], shape: type[msgspec.Struct]) -> Any:
+    """Read a query as a shape; pages read their filters with it too."""
     named = dict(given)
     if len(named) < len(given):
-        raise Problem(422, "invalid-request", "the query gives a name twice", "Give each name once.")
+        twice = next(name for name in named if [each for each, _ in given].count(name) > 1)
+        detail = f"the query gives a name twice: {printable(twice)[:50]}"
+        raise Problem(422, "invalid-request", detail, "Give each name once.")
     for name, value in given:
         _check_text(f"the query's {printable(name)[:50]}", value)
     try:
-        return msgspec.convert(with_paths(named, route.query), route.query, strict=False)
+        return msgspec.convert(with_paths(named, shape), shape, strict=False)
     except msgspec.ValidationError as error:
         raise misfit(error, "query") from error
 

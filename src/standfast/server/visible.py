@@ -10,12 +10,13 @@ from standfast.server.auth import reaches
 from standfast.server.token_view import health_for, may_read
 from standfast.views import JobView
 from standfast.wings.access.words import Grant
+from standfast.wings.jobs.verbs import Snapshot
 
 
 async def perhaps_job(sf: Standfast, grant: Grant, named: str) -> JobView | None:
     """Find a job."""
     job = await sf.status(named)
-    return job if job is not None and grant.reaches(job.queue) and may_read(job, grant) else None
+    return job if job is not None and _reached(job, grant) else None
 
 
 async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
@@ -24,6 +25,18 @@ async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
     if found is None:
         raise UnknownJob.for_id(named)
     return found
+
+
+async def snapshot(sf: Standfast, grant: Grant, named: str) -> Snapshot:
+    """Find a job that must be there, with what explains it as it was then."""
+    found = await sf.snapshot(named)
+    if found is None or not _reached(found.job, grant):
+        raise UnknownJob.for_id(named)
+    return found
+
+
+def _reached(job: JobView, grant: Grant) -> bool:
+    return grant.reaches(job.queue) and may_read(job, grant)
 
 
 async def takes_work(sf: Standfast, grant: Grant, queue: str) -> bool:

@@ -11,6 +11,7 @@ from standfast.server.token_view import job_for, value_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
 from standfast.wings.approvals.words import ApprovalState
+from standfast.wings.records.view import one_of
 
 PAGE = 100
 AMENDMENTS = 20
@@ -19,7 +20,7 @@ AMENDMENTS = 20
 async def list_page(visit: Visit) -> RenderedPage:
     """Show what waits for a person, or what was answered."""
     wanted_state = visit.form_values("state").get("state", "pending")
-    state = wanted_state if wanted_state in set(ApprovalState) else None
+    state = None if wanted_state == "all" else one_of("state", wanted_state, ApprovalState)
     found = await visit.sf.approvals.list(state, queues=visit.grant.queues, limit=PAGE)
     context = {"approvals": values_for(found, visit.grant), "more": found.more}
     return RenderedPage("approvals.html", {**context, "state": state or "all", "states": list(ApprovalState)})

@@ -10,6 +10,7 @@ from standfast.server import visible as reached
 from standfast.server.auth import check_whole
 from standfast.server.token_view import value_for, values_for
 from standfast.wings.audit.words import KINDS
+from standfast.wings.records.view import one_of
 
 PAGE = 50
 PHRASES = {
@@ -51,9 +52,9 @@ def about(entry: dict[str, Any]) -> str:
 async def audit(visit: Visit) -> RenderedPage:
     """Show the last decisions, the newest first."""
     filters = visit.form_values("job", "kind")
-    wanted = {name: value for name, value in filters.items() if name == "job" or value in KINDS}
-    scoped = not await _reaches(visit, wanted.get("job"))
-    found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, **wanted))[::-1]
+    one_of("kind", filters.get("kind"), sorted(KINDS))
+    scoped = not await _reaches(visit, filters.get("job"))
+    found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, **filters))[::-1]
     entries = [{**each, "about": about(each)} for each in values_for(found, visit.grant)]
     kinds = {"asked": filters, "kinds": sorted(KINDS)}
     return RenderedPage(

@@ -11,7 +11,7 @@ from standfast.application import store_at
 from standfast.cli.applications import settings_for
 from standfast.cli.group import look, shared
 from standfast.cli.terminal import show_json, show_line
-from standfast.wings.records.figures import count_of
+from standfast.wings.records.figures import count_of, number
 
 
 @click.command()
@@ -36,7 +36,7 @@ def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
 
     report = backups.restore(settings_for(url).url.value, file, store_at, run=run)
     report["path"] = settings.without_password(report["path"])
-    held = f" ({report['held']} held: look with standfast dead list)" if report["held"] else ""
+    held = f" ({number(report['held'])} held: look with standfast dead list)" if report["held"] else ""
     _report(report, f"restored to {report['path']}", held, as_json=as_json)
 
 

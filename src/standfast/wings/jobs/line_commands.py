@@ -23,7 +23,7 @@ from standfast.wings.imports.jsonl_reader import jsonl
 from standfast.wings.imports.rejects import Rejects
 from standfast.wings.imports.words import BadRecord, Record, Unreadable
 from standfast.wings.jobs.bulk_lines import NewJobLine, call_of
-from standfast.wings.records.figures import count_of
+from standfast.wings.records.figures import count_of, number
 
 TOGETHER = 500
 """Lines that are stored in one transaction."""
@@ -40,7 +40,7 @@ def enqueue_lines(file: str, queue: str | None, url: str | None, *, as_json: boo
     if as_json:
         show_json({"lines": counts.total(), "outcomes": dict(counts), "rejects_file": lines.rejects.path})
     else:
-        told = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
+        told = ", ".join(f"{number(count)} {outcome}" for outcome, count in sorted(counts.items()))
         show_line(f"{count_of(counts.total(), 'line')}: {told or 'nothing to store'}")
     if counts["refused"]:
         click.echo(f"{count_of(counts['refused'], 'line')} refused; all of them are in {lines.rejects.path}", err=True)

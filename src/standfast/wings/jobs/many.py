@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.application import Standfast
-from standfast.dashboard.forms import read_ours
+from standfast.dashboard.forms import read_filters, read_ours
 from standfast.dashboard.page import RenderedPage, page_endpoint, read_cursor
 from standfast.dashboard.shared_cache import SharedCache
 from standfast.errors import StandfastError, StoreUnavailable
@@ -21,7 +21,8 @@ from standfast.server.problems import Problem
 from standfast.server.route import log_action
 from standfast.views import JobView
 from standfast.wings.access.words import Grant, Right
-from standfast.wings.jobs.pages import FILTERS, OURS_TOO, is_wanted, job_query
+from standfast.wings.jobs.job_query import WantedJobs
+from standfast.wings.jobs.pages import OURS_TOO, is_wanted, job_query
 
 MOST = 1000
 """Jobs that one form looks through; the page leads on to the older ones."""
@@ -60,7 +61,8 @@ def endpoint(sf: Standfast, gate: Gatekeeper, cache: SharedCache) -> Callable[[R
     async def perform(request: Request, grant: Grant) -> RenderedPage:
         fields = await read_ours(request)
         check_right(grant, Right.OPERATE)
-        filters = {name: fields[f"filter.{name}"] for name in FILTERS if fields.get(f"filter.{name}")}
+        named = [(name[7:], text) for name, text in fields.items() if name.startswith("filter.")]
+        filters = read_filters([each for each in named if each[0] != OURS_TOO], WantedJobs)
         if not filters:
             raise Problem(422, "no-filter", "the request does not say which jobs", "Filter first; nothing was changed.")
         verb = _find_verb(sf, grant, fields.get("verb", ""))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import UNUSABLE, Redirect, RenderedPage, Visit
 from standfast.dashboard.page import Page as WebPage
-from standfast.dashboard.page import Redirect, RenderedPage, Visit
 from standfast.doors.filters import FLAG, fields_of, names_of
-from standfast.errors import ConfigurationError
+from standfast.errors import ConfigurationError, WrongAddress
 from standfast.lifecycle import FINAL, LETTERS, UNFINISHED, State
 from standfast.rules import OURS
 from standfast.server import visible as reached
@@ -22,6 +21,7 @@ from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 from standfast.wings.consent.pages import what_is_asked
 from standfast.wings.jobs.job_query import WantedJobs
+from standfast.wings.jobs.verbs import Snapshot
 from standfast.wings.records.letter_query import WantedLetters
 from standfast.wings.records.view import Page, one_of
 
@@ -40,23 +40,25 @@ DECISIONS = 20
 
 async def list_page(visit: Visit) -> RenderedPage | Redirect:
     """Show the jobs that fit, the newest first."""
-    filters = visit.form_values(*FILTERS, OURS_TOO)
-    if "q" in filters and (exact := await _job_by_id(visit, filters["q"])) is not None:
-        return Redirect(f"/jobs/{exact.id}")
-    page, wrong = Page(), None
+    filters, page, wrong = visit.typed(*FILTERS, OURS_TOO), Page(), None
     try:
+        filters = {**visit.filters(WantedJobs, OURS_TOO), **visit.typed(OURS_TOO)}
+        if "q" in filters and (exact := await _job_by_id(visit, filters["q"])) is not None:
+            return Redirect(f"/jobs/{exact.id}")
         page = await _page(visit, filters)
+    except WrongAddress:
+        raise
     except ConfigurationError as error:
-        wrong = str(error)
+        wrong = error.outside
     context = {"jobs": [job_for(job, visit.grant) for job in page], "asked": filters, "wrong": wrong}
     words = {
-        "filtered": bool(filters.keys() - {OURS_TOO}),
+        "filtered": wrong is None and bool(filters.keys() - {OURS_TOO}),
         "fields": FIELDS,
         "next_cursor": page.next_cursor,
         "stopped": _stopped(filters),
         "letters": letters_query(filters),
     }
-    return RenderedPage("jobs.html", {**context, **words})
+    return RenderedPage("jobs.html", {**context, **words}, UNUSABLE if wrong else 200)
 
 
 def job_query(filters: Mapping[str, str]) -> dict[str, Any]:
@@ -111,7 +113,8 @@ async def _job_by_id(visit: Visit, text: str) -> JobView | None:
 
 async def one(visit: Visit) -> RenderedPage:
     """Show a job: why it is where it is, what happened so far, and what can be done."""
-    job = await reached.job(visit.sf, visit.grant, visit.path["id"])
+    found = await reached.snapshot(visit.sf, visit.grant, visit.path["id"])
+    job = found.job
     reads, letter = visit.grant.may(Right.READ), job.state in LETTERS
     context = {
         "job": job_for(job, visit.grant),
@@ -123,16 +126,17 @@ async def one(visit: Visit) -> RenderedPage:
         "approval": await visit.sf.approvals.of(job.id) if letter and reads else None,
         "decisions": values_for(await visit.sf.audit.last(DECISIONS, job=job.id), visit.grant) if reads else [],
         "whole": visit.grant.may(Right.READ_PAYLOADS),
-        "explained": await _explained(visit, job),
+        "explained": await _explained(visit, found),
         "consent": what_is_asked(visit, job),
     }
     return RenderedPage("job.html", context)
 
 
-async def _explained(visit: Visit, job: JobView) -> str:
-    """Say why it is where it is; beside very many jobs that takes longer than a page may, and follows."""
-    key = ("explain", job.id, job.state, job.attempts)
-    cached = await visit.cache.get_soon(key, partial(visit.sf.explain, job.id))
+async def _explained(visit: Visit, found: Snapshot) -> str:
+    """Say why it was where the page shows it; beside very many jobs that takes longer than a page may, and follows."""
+    job = found.job
+    key = ("explain", job.id, job.state, job.attempts, job.deferrals, job.due_at, job.finished_at, len(job.history))
+    cached = await visit.cache.get_soon(key, found.explain)
     if cached is None:
         return "Why it is where it is, is being looked up."
     return text_for(str(cached.value), visit.grant, job)

@@ -8,7 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -62,6 +63,14 @@ LEAST_ANSWER = 5.0
 """Seconds a probe gets at least: it is asked once, however short the wait."""
 RETRIED = LETTERS | {State.QUEUED}
 """Where a job can be retried from."""
+
+
+class Snapshot(NamedTuple):
+    """A job at one moment."""
+
+    job: JobView
+    explain: Callable[[], Awaitable[str]]
+    """Says why it was where it was."""
 
 
 class Operations:
@@ -160,7 +169,15 @@ class Operations:
 
     async def explain(self, id: JobId) -> str:
         """Say in one sentence why a job is where it is."""
+        return await self._explain(await self._record(id))
+
+    async def snapshot(self, id: JobId) -> Snapshot:
+        """Give a job, and what explains it as it was then, however far it comes meanwhile."""
         record = await self._record(id)
+        job = job_view(record, now=self._store.now(), skew=self._store.skew())
+        return Snapshot(job, partial(self._explain, record))
+
+    async def _explain(self, record: JobRecord) -> str:
         facts = await self._store.read(
             health_scripts.facts(self._store.now(), self._store.boot(), silent_after=SILENT_AFTER)
         )

@@ -16,7 +16,7 @@ from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.spine.accept import user
-from standfast.wings.records.figures import count_of
+from standfast.wings.records.figures import count_of, number
 from standfast.wings.records.letter_query import WantedLetters
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
@@ -123,8 +123,8 @@ def import_letters(*, file: str, reason: str, url: str | None, as_json: bool) ->
     with bar("imported") as progress:
         options: dict[str, Any] = {"by": user(), "reason": reason, "progress": progress}
         done = ask(url, lambda sf: sf.dead_letters.import_(source, **options))
-    line = f"{count_of(done['imported'], 'letter')} imported, {done['known']} known already"
-    _tell(done, line + (f", {done['without_key']} without their key" if done["without_key"] else ""), as_json)
+    line = f"{count_of(done['imported'], 'letter')} imported, {number(done['known'])} known already"
+    _tell(done, line + (f", {number(done['without_key'])} without their key" if done["without_key"] else ""), as_json)
 
 
 def _tell(found: Any, line: str, as_json: bool) -> None:  # noqa: FBT001 - as every command has it
@@ -136,9 +136,9 @@ def _tell(found: Any, line: str, as_json: bool) -> None:  # noqa: FBT001 - as ev
 
 def _row(group: dict[str, Any]) -> list[str | Cell]:
     seen = [ago(group["first_seen"], now()), ago(group["last_seen"], now())]
-    again = Cell(str(group["regressed"]), "bold red" if group["regressed"] else "dim")
+    again = Cell(number(group["regressed"]), "bold red" if group["regressed"] else "dim")
     words = ": ".join(group[name] for name in ("reason_code", "cause", "message") if group[name])
-    count = Cell(str(group["count"]), "bold")
+    count = Cell(number(group["count"]), "bold")
     return [count, group["fingerprint"], group["queue"], *seen, again, group["sample"], words]
 
 

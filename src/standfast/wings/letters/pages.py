@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from standfast.dashboard.actions import Action, ReturnTo
-from standfast.dashboard.page import Page, RenderedPage, Visit
+from standfast.dashboard.page import UNUSABLE, Page, RenderedPage, Visit
 from standfast.doors.filters import fields_of, names_of
+from standfast.errors import ConfigurationError, WrongAddress
 from standfast.server.auth import check_queue
 from standfast.server.token_view import job_for, values_for
 from standfast.wings.records.letter_query import WantedLetters
@@ -20,7 +22,25 @@ MOST_GROUPS = 50
 
 async def list_page(visit: Visit) -> RenderedPage:
     """Show letters by cause, and the newest of them."""
-    chosen = visit.form_values(*names_of(WantedLetters))
+    try:
+        return await _listed(visit, visit.filters(WantedLetters))
+    except WrongAddress:
+        raise
+    except ConfigurationError as error:
+        asked = visit.typed(*names_of(WantedLetters))
+        nothing: dict[str, Any] = {
+            "letters": [],
+            "next_cursor": None,
+            "groups": [],
+            "left_out": 0,
+            "total": 0,
+            "age": 0.0,
+        }
+        words = {"asked": asked, "fields": FIELDS, "scoped": False, "wrong": error.outside}
+        return RenderedPage("letters.html", {**nothing, **words}, UNUSABLE)
+
+
+async def _listed(visit: Visit, chosen: dict[str, str]) -> RenderedPage:
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
     check_sought(visit.grant, chosen)
@@ -37,6 +57,7 @@ async def list_page(visit: Visit) -> RenderedPage:
         "total": sum(group["count"] for group in reached),
         "age": age,
         "asked": chosen,
+        "wrong": None,
         "fields": FIELDS,
         "scoped": visit.grant.queues is not None and "queue" not in chosen,
     }

@@ -18,7 +18,7 @@ from standfast.wings.policy.cases import load_cases
 from standfast.wings.policy.load import load_policy
 from standfast.wings.policy.rehearse import CaseResult, rehearse
 from standfast.wings.policy.verbs import content
-from standfast.wings.records.figures import count_of
+from standfast.wings.records.figures import count_of, number
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -52,7 +52,7 @@ def check(*, file: Path, url: str | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    show_line(f"{found['changed']} of {count_of(found['letters'], 'letter')} would be treated differently")
+    show_line(f"{number(found['changed'])} of {count_of(found['letters'], 'letter')} would be treated differently")
     rows = [_change(what, each) for what in ("actions", "decisions") for each in found[what]]
     if rows:
         show(Table(rows, ("what", "in force", "candidate", "letters", "for example")))
@@ -97,7 +97,7 @@ def drill(*, url: str | None, as_json: bool) -> None:
 def _change(what: str, change: dict[str, Any]) -> list[str | Cell]:
     differs = change["before"] != change["after"]
     after = Cell(change["after"], "bold" if differs else "dim")
-    return [what[:-1], change["before"], after, str(change["count"]), change["samples"][0]]
+    return [what[:-1], change["before"], after, number(change["count"]), change["samples"][0]]
 
 
 def _step(step: Any) -> list[str | Cell]:
@@ -108,4 +108,6 @@ def _show_cases(results: list[CaseResult], failed: list[CaseResult], file: Path)
     for each in failed:
         for problem in each.problems:
             show_line(f"{file}, line {each.line}: {each.name}: {problem}", "red")
-    show_line(f"{len(results) - len(failed)} of {count_of(len(results), 'case')} passed", "red" if failed else "green")
+    show_line(
+        f"{number(len(results) - len(failed))} of {count_of(len(results), 'case')} passed", "red" if failed else "green"
+    )

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from standfast.cli.terminal import Cell, Table
 from standfast.cli.words import ago
 from standfast.profiles import RULES
 from standfast.rules import DEFAULTS, Backoff, QueueRules
 from standfast.wings.limits.outages import breaker_words
 from standfast.wings.queues.pauses import pause_words
+from standfast.wings.queues.rule_words import rule_in_words, wait_in_words
 from standfast.wings.records.figures import count_of, number, span
 
 ALWAYS = ("attempts", "backoff", "lease", "timeout")
@@ -84,7 +83,10 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
     yield "workers", _number(len(counted["workers"]), "green")
     if (counted["spool"] or {}).get("depth"):
         spool = counted["spool"]
-        yield "spooled here", Cell(f"{spool['depth']}, the oldest for {span(spool['oldest_seconds'])}", "bold yellow")
+        yield (
+            "spooled here",
+            Cell(f"{number(spool['depth'])}, the oldest for {span(spool['oldest_seconds'])}", "bold yellow"),
+        )
 
 
 def _parked(queues: list[dict[str, Any]]) -> Cell:
@@ -160,7 +162,7 @@ def in_words(rules: QueueRules) -> str:
     for name in QueueRules.__struct_fields__:
         value = getattr(rules, name)
         if name not in ALWAYS and value != getattr(DEFAULTS, name):
-            words.append(f"{name} {_plain(value)}")
+            words.append(f"{name} {'none' if value is None else rule_in_words(name, value)}")
     return ", ".join(words)
 
 
@@ -174,13 +176,4 @@ def handler_words(handler: dict[str, Any], queue: str) -> str:
 
 
 def _backoff(backoff: Backoff) -> str:
-    if backoff.base is not None:
-        return f"backoff {span(backoff.base)} doubling to {span(backoff.cap)}"
-    first, last = backoff.table[0], backoff.table[-1]
-    if first == last:
-        return f"backoff {span(first)}" if first else "no backoff"
-    return f"backoff {span(first)} to {span(last)}"
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return "no backoff" if backoff.table and not any(backoff.table) else f"backoff {wait_in_words(backoff)}"

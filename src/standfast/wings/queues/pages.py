@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-import msgspec
-
 from standfast.dashboard.actions import Action, ReturnTo
 from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Page, Redirect, RenderedPage, Visit
@@ -15,7 +13,8 @@ from standfast.server.route import Call
 from standfast.server.token_view import gates_of, job_for, queue_of_issue, text_for, value_for, values_for
 from standfast.wings.access.words import Grant, Right
 from standfast.wings.limits.outages import breaker_words, dependency_of
-from standfast.wings.records.figures import number, span
+from standfast.wings.queues.rule_words import rules_in_words
+from standfast.wings.records.figures import count_of, number, span
 
 RECENT = 20
 
@@ -45,7 +44,9 @@ async def queue(visit: Visit) -> RenderedPage:
     context = {
         "name": name,
         "queue": found,
-        "rules": value_for(msgspec.to_builtins(found["rules"]), visit.grant),
+        "rules": value_for(rules_in_words(found["rules"]), visit.grant),
+        "attempts": count_of(found["rules"].attempts, "attempt"),
+        "workers": count_of(found["workers"], "worker"),
         "jobs": [job_for(job, visit.grant) for job in jobs],
         "gates": [{**gate, "now": gate_words(gate), "try": held_back_for(gate, visit.grant)} for gate in gates],
         "incidents": incidents(issues, alerts, [name]),

@@ -16,7 +16,7 @@ from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_l
 from standfast.cli.words import ago, now, when
 from standfast.spine.accept import user
 from standfast.views import Progress
-from standfast.wings.records.figures import count_of
+from standfast.wings.records.figures import count_of, number
 from standfast.wings.records.letter_query import WantedLetters
 
 LOOK_EVERY = 0.5
@@ -45,8 +45,8 @@ def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
     if as_json:
         show_json(found)
         return
-    rows = [(as_text(found[name]), words) for name, words in FORESEEN.items() if found[name]]
-    show(Table([(as_text(found["letters"]), "letter" if found["letters"] == 1 else "letters"), *rows]))
+    rows = [(number(found[name]), words) for name, words in FORESEEN.items() if found[name]]
+    show(Table([(number(found["letters"]), "letter" if found["letters"] == 1 else "letters"), *rows]))
     if found["letters"]:
         show_line(f"carry it out with: standfast dead redrive {found['token']}")
 
@@ -94,7 +94,7 @@ def _row(progress: dict[str, Any]) -> list[str | Cell]:
     style = "bold red" if progress["state"] == "halted" else ""
     settled = progress["letters"] - progress["waiting"] - progress["running"]
     started = ago(progress["started_at"], now()) if progress["started_at"] else ""
-    done = f"{settled} of {progress['letters']}"
+    done = f"{number(settled)} of {number(progress['letters'])}"
     why = progress["why"] or progress["reason"] or ""
     return [progress["id"], Cell(progress["state"], style), done, started, progress["by"] or "", why]
 
@@ -124,7 +124,9 @@ def _failed_row(each: dict[str, Any]) -> list[str]:
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, datetime):
         return when(value, now())
-    return f"{value:g}/s" if name == "rate" else as_text(value)
+    if name == "rate":
+        return f"{value:g}/s"
+    return number(value) if type(value) is int else as_text(value)
 
 
 def _describe(progress: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.job import RISKS
 from standfast.rules import Coalesce
+from standfast.wings.records.figures import number
 from standfast.wings.schedules.rules import Missed
 
 COLUMNS = ("name", "when", "queue", "state", "next runs", "last run", "runs", "missed")
@@ -120,8 +121,8 @@ def _row(schedule: dict[str, Any], at: datetime) -> list[str | Cell]:
         _state(schedule),
         _runs(schedule),
         "" if last is None else ago(last, at),
-        str(schedule["runs"]),
-        Cell(str(schedule["missed_runs"]), "yellow" if schedule["missed_runs"] else "dim"),
+        number(schedule["runs"]),
+        Cell(number(schedule["missed_runs"]), "yellow" if schedule["missed_runs"] else "dim"),
     ]
 
 

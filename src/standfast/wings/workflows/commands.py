@@ -11,6 +11,7 @@ from standfast.application import Standfast
 from standfast.cli.group import DONE, FAILED, look, look_up, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
+from standfast.wings.records.figures import number
 from standfast.wings.workflows.words import Progress
 from standfast.wings.workflows.workflow_drawing import bar, lines, mermaid
 
@@ -81,11 +82,13 @@ def cancel_workflow(*, workflow_id: str, url: str | None, as_json: bool) -> None
         return
     left = sum(step["state"] == "running" for step in found["steps"].values())
     note = f"; {left} still running and asked to stop" if left else ""
-    show_line(f"workflow {found['name']}: {found['cancelled']} of {found['total']} steps cancelled{note}")
+    show_line(
+        f"workflow {found['name']}: {number(found['cancelled'])} of {number(found['total'])} steps cancelled{note}"
+    )
 
 
 def _row(found: dict[str, Any], at: datetime) -> list[str | Cell]:
     ended = ago(found["finished_at"], at) if found["finished_at"] else ""
     state = Cell(found["state"], STYLES.get(found["state"], ""))
-    steps = f"{found['completed']}/{found['total']}"
+    steps = f"{number(found['completed'])}/{number(found['total'])}"
     return [found["id"], found["name"], state, steps, ago(found["created_at"], at), ended]

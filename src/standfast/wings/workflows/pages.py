@@ -9,6 +9,7 @@ from standfast.dashboard.actions import Action, ReturnTo
 from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.server import visible as reached
 from standfast.server.token_view import workflow_for
+from standfast.wings.records.view import one_of
 from standfast.wings.workflows.rules import layers
 from standfast.wings.workflows.words import Progress
 
@@ -42,7 +43,7 @@ class Drawing(NamedTuple):
 async def workflows(visit: Visit) -> RenderedPage:
     """Show workflows, the newest first."""
     state = visit.form_values("state").get("state", "")
-    found = await visit.sf.workflows.list(state if state in set(Progress) else None, limit=PAGE)
+    found = await visit.sf.workflows.list(one_of("state", state or None, Progress), limit=PAGE)
     if visit.grant.queues is not None:  # a list does not say which queues a workflow's steps are of
         found = []
     return RenderedPage("workflows.html", {"workflows": found, "asked": state, "states": list(Progress)})
