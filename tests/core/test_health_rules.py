@@ -11,6 +11,7 @@ from standfast.rules import QueueRules, queue_rules
 from standfast.wings.health.health_words import Conflict, at_rest
 from standfast.wings.health.rules import MissingWorker, QueueFacts, StoreFacts, issues, status
 from standfast.wings.limits.outages import Outage
+from standfast.wings.records.figures import number
 
 IDLE = QueueFacts(
     queue="mail",
@@ -251,3 +252,19 @@ def test_letters_that_grow_and_replays_that_are_denied(known, expected):
 
 def test_what_is_wrong_with_the_policy_is_an_issue():
     assert issues(StoreFacts((), sweep_age=1.0, sweep_every=10.0, policy_issue="policy: no")) == ["policy: no"]
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({"silent": 10_000}, f"mail: nothing moves {number(10_000)} jobs"),
+        ({"silent": 10_000, "uncounted": {"silent"}}, f"mail: nothing moves at least {number(10_000)} jobs"),
+        (
+            {"deferred": 10_000, "uncounted": {"deferred"}},
+            f"mail: at least {number(10_000)} jobs deferred for more than an hour",
+        ),
+    ],
+)
+def test_what_was_not_counted_to_the_end_is_a_lower_bound(known, expected):
+    queue = replace(IDLE, queue="mail", **{**known, "uncounted": frozenset(known.get("uncounted", ()))})
+    assert expected in issues(StoreFacts((queue,), sweep_age=1.0, sweep_every=10.0))

@@ -94,7 +94,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
     awaiting_consent: int = 0
     """How many held jobs wait for a session's consent. None of them died, and they are not among the letters."""
     uncounted: frozenset[str] = frozenset()
-    """Which of `silent` and `deferred` may be more than was looked at: these are worded without a number."""
+    """Which of `silent` and `deferred` may be more than was looked at: these are worded as "at least"."""
 
 
 class MissingWorker(NamedTuple):
@@ -374,8 +374,9 @@ def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
 
 
 def _jobs(facts: QueueFacts, what: str) -> str:
-    """Count jobs, or say only that there are many, where not all were looked at: a number shown is exact."""
-    return "many jobs" if what in facts.uncounted else count_of(getattr(facts, what), "job")
+    """Count jobs; where not all were looked at, there are at least so many."""
+    counted = count_of(getattr(facts, what), "job")
+    return f"at least {counted}" if what in facts.uncounted else counted
 
 
 def conditions(facts: StoreFacts) -> dict[Key, Condition]:

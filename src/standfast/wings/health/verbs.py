@@ -351,7 +351,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
 
 
 def _uncounted(queue: str, facts: Facts) -> frozenset[str]:
-    """Name what may be more than was looked at, so that no number is shown for it."""
+    """Name what may be more than was looked at, so that its number is shown as a lower bound."""
     silent = {"silent"} if queue in facts.silent_uncounted else set()
     return frozenset(silent | {"deferred"} if facts.deferred_uncounted else silent)
 
