@@ -153,6 +153,14 @@ def test_a_running_job_says_where_and_for_how_long():
     assert said == "It has been running for 1 min 30 s on host-1, attempt 2 of 5."
 
 
+def test_a_running_job_says_that_its_time_is_over_and_that_no_repeat_starts():
+    said = told(State.RUNNING, attempts=1, worker="host-1", overdue_for=5.0)
+    assert said == (
+        "It has been running for 1 min 30 s on host-1, attempt 1 of 5. Its time has been over for at least 5 s; no "
+        "repeat starts beside it."
+    )
+
+
 @pytest.mark.parametrize("state", [State.RUNNING, State.QUEUED])
 def test_a_job_beside_one_that_blocks_its_worker_names_that_one(state):
     said = told(state, worker="host-1", blocked_by=("slow/sleeper",))

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.rules import QueueRules, queue_rules
-from standfast.wings.health.health_words import Conflict
+from standfast.wings.health.health_words import Conflict, at_rest
 from standfast.wings.health.rules import MissingWorker, QueueFacts, StoreFacts, issues, status
 from standfast.wings.limits.outages import Outage
+from standfast.wings.records.figures import number
 
 IDLE = QueueFacts(
     queue="mail",
@@ -212,6 +213,19 @@ def test_what_hurts_most_comes_first_and_outages_before_all_that_follows_from_th
     ]
 
 
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"total_dead_letter": 5, "total_awaiting_consent": 2}, "3 dead letters, 2 jobs waiting for consent"),
+        ({"total_dead_letter": 5}, "5 dead letters"),
+        ({"total_dead_letter": None, "total_awaiting_consent": None, "paused_queues": None}, ""),
+    ],
+    ids=["both", "a server of an earlier version", "the store is away"],
+)
+def test_what_rests_is_worded_by_what_it_waits_for(counts, said):
+    assert at_rest({"paused_queues": 0, **counts}) == said
+
+
 def test_one_issue_is_enough_to_be_degraded():
     assert status([]) == "healthy"
     assert status(["clock jumped"]) == "degraded"
@@ -224,6 +238,9 @@ def test_one_issue_is_enough_to_be_degraded():
         ({"new_letters": 11}, ["mail: 11 dead letters in the last 10 minutes (growing)"]),
         ({"new_letters": 10, "rules": queue_rules(dead_warning=0)}, []),
         ({"new_letters": 50, "rules": queue_rules(dead_warning=50)}, []),
+        ({"awaiting_consent": 10}, []),
+        ({"awaiting_consent": 12}, ["mail: 12 jobs wait for consent"]),
+        ({"awaiting_consent": 1, "rules": queue_rules(dead_warning=0)}, ["mail: 1 job waits for consent"]),
         ({"denials": 4}, []),
         ({"denials": 5}, ["mail: 5 replays denied in the last hour"]),
     ],
@@ -235,3 +252,19 @@ def test_letters_that_grow_and_replays_that_are_denied(known, expected):
 
 def test_what_is_wrong_with_the_policy_is_an_issue():
     assert issues(StoreFacts((), sweep_age=1.0, sweep_every=10.0, policy_issue="policy: no")) == ["policy: no"]
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({"silent": 10_000}, f"mail: nothing moves {number(10_000)} jobs"),
+        ({"silent": 10_000, "uncounted": {"silent"}}, f"mail: nothing moves at least {number(10_000)} jobs"),
+        (
+            {"deferred": 10_000, "uncounted": {"deferred"}},
+            f"mail: at least {number(10_000)} jobs deferred for more than an hour",
+        ),
+    ],
+)
+def test_what_was_not_counted_to_the_end_is_a_lower_bound(known, expected):
+    queue = replace(IDLE, queue="mail", **{**known, "uncounted": frozenset(known.get("uncounted", ()))})
+    assert expected in issues(StoreFacts((queue,), sweep_age=1.0, sweep_every=10.0))

@@ -40,6 +40,22 @@ async def test_the_overview_counts_dead_letters_and_paused_queues_beside_its_ver
     assert "No incidents; 1 dead letter, 1 paused queue." in page
 
 
+async def test_jobs_that_wait_for_consent_are_no_dead_letters_in_the_verdict(furnished):
+    furnished.handler("pay", consent=True)(work_nothing)
+    for _ in range(3):
+        await furnished.enqueue("pay", session="s")
+    await furnished.enqueue("refused")
+    await drain(furnished)
+    browsers = Browsers(furnished)
+    page = re.sub(r"\s+", " ", (await (await browsers.of("admin")).get("/")).text)
+    await browsers.close()
+    assert "No incidents; 1 dead letter, 3 jobs waiting for consent." in page
+
+
+async def work_nothing(_job):
+    """Complete."""
+
+
 SENTENCE = "An earlier attempt may have had its effect too: see attempt 1 in the history."
 
 

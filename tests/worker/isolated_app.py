@@ -71,6 +71,7 @@ def ends(job: Any) -> Any:
         case "snooze":
             return Snooze(0.01) if not job.session else "awake"
         case "halfway":
+            job.progress(0.1, "begun")
             job.progress(0.5, "halfway")
             raise ValueError("it stops here")
         case "cancel":

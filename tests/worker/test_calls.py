@@ -18,6 +18,7 @@ from standfast import (
     UnknownHandler,
     UnknownJob,
 )
+from standfast.errors import NotALetter
 from standfast.testing import drain
 from standfast.wings.calls import scripts
 from standfast.worker.pruner import Pruner
@@ -381,8 +382,14 @@ async def test_a_reply_names_its_job_wherever_an_id_does(sf):
     assert await sf.result(reply) is None
     assert await sf.explain(reply) == await sf.explain(job.id)
     assert (await sf.dead_letters.get(reply)).id == job.id
+    await sf.dead_letters.quarantine(reply, by="ann", reason="theirs")
+    assert [each["kind"] for each in await sf.audit.entries(job=reply)] == ["quarantine"]
+    assert [each["job"] for each in await sf.audit.last(5, job=reply)] == [job.id]
     assert (await sf.retry(reply))["operation_id"] == job.id
     assert (await sf.cancel(reply)).id == job.id
+    for refused in (sf.dead_letters.discard(reply, by="ann", reason="gone"), sf.consent.answer(reply, by="ann")):
+        with pytest.raises(NotALetter, match=f"^job {job.id} "):
+            await refused
     with pytest.raises(ConfigurationError, match=r"pass receipt\.id, or a Reply"):
         await sf.status({"id": job.id})
 

@@ -14,6 +14,8 @@ from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.scripts import GrantRequest
 from standfast.wings.consent.words import Grant
+from standfast.wings.health.measures import measure
+from standfast.wings.health.verbs import wrong_now
 from standfast.worker import upkeep
 from standfast.worker.upkeep import PruneRequest
 from tests.waiting import failure_of, job_of, reached, seen
@@ -334,3 +336,20 @@ async def test_a_killed_process_has_spent_its_grant_and_its_job_needs_no_other(d
     with children(url, log, rules=rules, consent=True):
         await reached(disk, waits.id, "completed")
     await seen(lambda: len(log.lines("end", name="waits")) == 1)
+
+
+async def test_jobs_that_wait_for_consent_are_no_dead_letters_to_health_and_alerts(sf):
+    @sf.handler("pay", consent=True)
+    async def pay(_job):
+        raise AssertionError("it must not begin")
+
+    sf.queue("pay", dead_warning=10)
+    for _ in range(12):
+        await sf.enqueue("pay", session="s")
+    await drain(sf)
+    health, store = await sf.health(), sf._store  # noqa: SLF001
+    assert health["issues"] == ["pay: 12 jobs wait for consent"]
+    assert await wrong_now(store) == {}
+    assert (health["total_awaiting_consent"], health["total_dead_letter"]) == (12, 12)
+    jobs = (await measure(store, None)).queues["pay"].jobs
+    assert (jobs["dead"], jobs["held"], jobs["awaiting_consent"]) == (0, 0, 12)

@@ -9,11 +9,12 @@ import pytest
 from standfast import Cancel, ConfigurationError, Effect, Permanent, Standfast, Transient, current_session
 from standfast.errors import UnknownRequest
 from standfast.testing import drain
+from standfast.wings.calls.replies import reply
 from standfast.worker import upkeep
 from standfast.worker.upkeep import PruneRequest
 from tests.on_disk import path, url
 from tests.store.suite import swept
-from tests.waiting import job_of
+from tests.waiting import failure_of, job_of
 from tests.worker.governing import Rulebook, broken, govern, redriver
 
 __all__ = ["path", "url"]
@@ -379,3 +380,35 @@ async def test_a_superseded_job_leaves_the_word_to_its_successor(sf):
     await ran(sf, "fine", thread_key="t")
     assert words == ["later", "fine"]
     assert await sf.inbox.list("s", unread=False) == []
+
+
+IN_QUARANTINE = (
+    "It is in quarantine for team-x: nothing replays it automatically, until team-x replays, amends, resolves or "
+    "discards it."
+)
+
+
+@pytest.mark.parametrize("by_policy", [True, False])
+async def test_a_letter_in_quarantine_says_so_and_names_its_owner(sf, *, by_policy):
+    sf.queue("mail", attempts=1)
+
+    @sf.handler("mail")
+    def mail(_job):
+        raise Permanent("no such account")
+
+    if by_policy:
+        rule = "{match: {queue: mail}, action: quarantine, owner: team-x}"
+        await sf.policy.load(f"version: v1\ndlq_rules: [{rule}]")
+    receipt = await sf.enqueue("mail", session="s")
+    await drain(sf)
+    if not by_policy:
+        await sf.dead_letters.quarantine(receipt.id, by="ann", reason="theirs", owner="team-x")
+    job = await job_of(sf, receipt.id)
+    failure = failure_of(job)
+    assert reply(job)["hint"] == f"It failed for good. {IN_QUARANTINE} Do not ask for a retry; tell team-x."
+    assert failure.advice.startswith(f"{IN_QUARANTINE} ")
+    assert IN_QUARANTINE in await sf.explain(receipt.id)
+    [message] = await sf.inbox.list("s")
+    if by_policy:
+        assert message["hint"] == f"It was not done. {failure.advice} Do not call retry; tell team-x."
+        assert message["advice"] == failure.advice

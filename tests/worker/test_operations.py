@@ -201,6 +201,7 @@ async def test_a_receipt_is_no_id(sf):
     receipt = await sf.enqueue("mail")
     letters = sf.dead_letters
     calls = [sf.status, sf.result, sf.explain, sf.retry, sf.cancel, letters.get]
+    calls += [lambda it: sf.audit.entries(job=it), lambda it: sf.audit.last(5, job=it)]
     for call in (*calls, lambda it: sf.wait(it, 1), lambda it: letters.replay(it, by="ann")):
         for wrong in (receipt, 5, "nul\0", "\ud800"):
             with pytest.raises(ConfigurationError, match=r"pass receipt\.id"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +59,7 @@ async def test_the_last_word_of_many_is_kept_and_few_are_written(sf: InMemory, m
     receipt = await sf.enqueue("mail")
     await drain(sf)
     assert (await said(sf, receipt.id, 0.999))["note"] == "999"
-    assert len(written) == 2, "the first word at once, and the last of the second"
+    assert len(written) == 1, "the first word at once; the last one is written with the end"
 
 
 def counting(write: Callable[..., Any], written: list[object]) -> Callable[..., Any]:
@@ -153,3 +155,87 @@ async def test_a_run_says_how_far_it_is_too(sf: InMemory) -> None:
     assert (await said(sf, job.id, 0.5))["note"] == "half"
     go_on.set()
     assert (await running)["status"] == "ok"
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_the_last_word_before_the_end_is_there_with_the_end(sf: InMemory, *, plain: bool) -> None:
+    def work(job: Job) -> None:
+        job.progress(0.1, "begun")
+        if plain:
+            time.sleep(0.05)
+        job.progress(1.0, "all 10 of 10")
+
+    async def awaited(job: Job) -> None:
+        work(job)
+
+    sf.handler("mail")(work if plain else awaited)
+    receipt = await sf.enqueue("mail")
+    await drain(sf)
+    job = await job_of(sf, receipt.id)
+    assert job.progress is not None
+    assert (job.state, job.progress["fraction"], job.progress["note"]) == ("completed", 1.0, "all 10 of 10")
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_letter_names_the_place_where_its_attempt_failed(sf: InMemory, *, plain: bool) -> None:
+    sf.queue("mail", attempts=1)
+
+    def work(job: Job) -> None:
+        for row in range(1, 11):
+            job.progress(row / 10, f"row {row}")
+            if row == 6:
+                raise ValueError("no such row")
+
+    async def awaited(job: Job) -> None:
+        work(job)
+
+    sf.handler("mail")(work if plain else awaited)
+    receipt = await sf.enqueue("mail")
+    await drain(sf)
+    job = await job_of(sf, receipt.id)
+    assert job.progress is not None
+    assert (job.state, job.progress["note"]) == ("dead", "row 6")
+
+
+async def test_a_run_has_its_last_word_when_it_returns(sf: InMemory) -> None:
+    @sf.handler("mail")
+    async def mail(job: Job) -> str:
+        job.progress(0.1, "begun")
+        job.progress(1.0, "sent")
+        return "done"
+
+    await sf.run("mail")
+    [job] = await sf.jobs()
+    progress = (await job_of(sf, job.id)).progress
+    assert progress is not None
+    assert (progress["fraction"], progress["note"]) == (1.0, "sent")
+
+
+async def test_the_last_word_costs_no_write_of_its_own_and_no_late_one_replaces_it(
+    sf: InMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer's thread may have taken an older word, and hand it to the store only after the end."""
+    older, claims = threading.Event(), []
+    write_all = Store.write_all
+
+    def held_up(self: Store, script: object, items: object) -> Any:
+        if script is write_reports:
+            older.wait(10)
+        return write_all(self, script, items)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "write_all", held_up)
+
+    @sf.handler("mail")
+    def mail(job: Job) -> None:
+        claims.append(job._claim)  # noqa: SLF001 - as its worker holds it
+        job.progress(0.1, "begun")
+        time.sleep(0.05)
+        job.progress(1.0, "sent")
+
+    receipt = await sf.enqueue("mail")
+    await drain(sf)
+    assert (await said(sf, receipt.id, 1.0))["note"] == "sent"
+    older.set()
+    late = ProgressReport(claims[0].n, claims[0].token, 1, 0.1, "begun")
+    await sf._store.write(write_reports, late)  # noqa: SLF001
+    assert (await said(sf, receipt.id, 1.0))["note"] == "sent"

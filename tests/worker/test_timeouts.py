@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from typing import Any
@@ -150,6 +151,10 @@ async def test_a_plain_function_past_its_time_keeps_its_slot_and_its_late_succes
         job = await job_of(disk, receipt.id)
         assert (job.state, job.attempts, slow.runs) == ("running", 1, 1)
         assert [line.reason_code for line in job.history] == ["overdue"]  # while it runs, not only once it returned
+        said = await disk.explain(receipt.id)
+        assert re.search(
+            r"attempt 1 of 5\. Its time has been over for at least .+; no repeat starts beside it\.$", said
+        )
         assert (await job_of(disk, behind.id)).state == "queued"
         slow.go.set()
         job = await ended(disk, receipt.id)

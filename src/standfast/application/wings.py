@@ -82,6 +82,7 @@ RIDERS = Riders(
         audit.record_moves,
         effects.write_moves,
         tracebacks.write_moves,
+        progress.write_moves,
         letters.write_moves,
         approvals.write_down,
         redrives.mark_moved,

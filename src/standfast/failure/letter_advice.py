@@ -29,6 +29,17 @@ RUNS_AGAIN = "An earlier attempt failed; it is being run again now. Wait for it.
 TRIED_AGAIN = "It is tried again automatically; you need not do anything now."
 REPLAYED_AGAIN = "A rule of the policy replays it automatically; you need not do anything unless that fails too."
 APPROVAL = f"{CATALOGUE['approval_required'].advice} Then it continues automatically."
+QUARANTINED = "quarantined"
+"""The replay status of a letter that was set apart."""
+
+
+def in_quarantine(owner: str | None) -> str:
+    """Say for whom a letter is in quarantine, and who lifts that."""
+    whose = f" for {owner}" if owner else ""
+    return (
+        f"It is in quarantine{whose}: nothing replays it automatically, until {owner or 'a person'} replays, amends, "
+        "resolves or discards it."
+    )
 
 
 def letter_advice(failure: Failure, *, maybe: bool) -> str:

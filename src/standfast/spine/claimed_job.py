@@ -34,6 +34,7 @@ class ClaimedJob:
     """One attempt at a job. `keeper` is for wings that add to it."""
 
     _ledger: WorkDone | None = None
+    add_to_end: Any = None  # where a wing has something to write with the attempt's end, what adds it to that
 
     def __init__(self, claim: Claim, rules: QueueRules, input: Any = None, keeper: Any = None) -> None:
         self._claim = claim

@@ -666,14 +666,14 @@ class SyncPolicies:
 class SyncAudit:
     """The verbs of `audit` as plain calls."""
 
-    def entries(self, *, after: int = 0, limit: int = 50, job: str | None = None, kind: str | None = None) -> Decisions:
+    def entries(self, *, after: int = 0, limit: int = 50, job: JobId = None, kind: str | None = None) -> Decisions:
         """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
 
         The decisions of one transaction stay together: a page may be shorter than `limit`, and longer if one
         transaction made more. Its `next_after` is where the next page begins.
         """
 
-    def last(self, number: int, *, job: str | None = None, kind: str | None = None) -> Decisions:
+    def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
         """List the last decisions, so many of them, oldest first."""
 
     def verify(self) -> dict[str, Any]:

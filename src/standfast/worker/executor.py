@@ -199,17 +199,19 @@ class Executor:
         return self._end(running, outcome)
 
     def _end(self, running: Running, outcome: Outcome) -> Transition:
-        claim, roll = running.claim, self._roll()
+        claim, roll, add_to_end = running.claim, self._roll(), None
         if running.job is not None:
-            claim = running.job.as_it_stands(claim)
+            claim, add_to_end = running.job.as_it_stands(claim), running.job.add_to_end
         if isinstance(outcome, Succeeded):  # most are, and need no policy
             end = settle(claim, outcome, running.rules, roll)
+            end = end if add_to_end is None else add_to_end(end)
             self.ends.settle(running, end)
             return end
         if self._doubted is not None and dependency_answered(outcome) is False:
             self._doubted(claim.queue, claim.handler)
         end = settle(claim, outcome, running.rules, roll, self._policy.policy_now(self._store))
         end = with_traceback(self._with_filing(claim, end), running.error)
+        end = end if add_to_end is None else add_to_end(end)
         self.ends.settle(running, end)
         return end
 

@@ -11,6 +11,7 @@ import msgspec
 
 from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StandfastError
+from standfast.spine.ids import JobId, id_of
 from standfast.store.store import Store
 from standfast.wings.audit import anchor
 from standfast.wings.audit import scripts as audit
@@ -36,7 +37,7 @@ class Audit:
         self._ready = ready
 
     async def entries(
-        self, *, after: int = 0, limit: int = 50, job: str | None = None, kind: str | None = None
+        self, *, after: int = 0, limit: int = 50, job: JobId = None, kind: str | None = None
     ) -> Decisions:
         """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
 
@@ -46,25 +47,26 @@ class Audit:
         await self._ready()
         _check_page(after, limit)
         one_of("kind", kind, KINDS)
-        found = Decisions()
-        async for links in self._links(after, job, kind):
+        found, about = Decisions(), None if job is None else id_of(job)
+        async for links in self._links(after, about, kind):
             for link in links:
-                wanted = [entry for entry in _entries(link) if _is(entry, job, kind)]
+                wanted = [entry for entry in _entries(link) if _is(entry, about, kind)]
                 if found and len(found) + len(wanted) > limit:
                     found.next_after = found[-1]["seq"]
                     return found
                 found += wanted
         return found
 
-    async def last(self, number: int, *, job: str | None = None, kind: str | None = None) -> Decisions:
+    async def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
         """List the last decisions, so many of them, oldest first."""
         await self._ready()
         _check_page(0, number)
+        about = None if job is None else id_of(job)
         head = await self._store.read(audit.peek())
         end, reach = 0 if head is None else head.head.seq, max(number, AT_ONCE)
         while True:
-            found = [entry async for links in self._links(max(0, end - reach), job, kind) for entry in _all(links)]
-            wanted = [entry for entry in found if _is(entry, job, kind)]
+            found = [entry async for links in self._links(max(0, end - reach), about, kind) for entry in _all(links)]
+            wanted = [entry for entry in found if _is(entry, about, kind)]
             if len(wanted) >= number or reach >= end:
                 return Decisions(wanted[-number:])
             reach *= 4

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError
+from standfast.failure.letter_advice import QUARANTINED, in_quarantine
 from standfast.lifecycle import State
 from standfast.views import JobView
 from standfast.wings.effects.outcomes import LOOK_FAILED, RECOVERED
@@ -112,6 +113,7 @@ CUT = (
 MAYBE_DONE = (
     "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
 )
+SET_APART = "It failed for good{more}. {quarantine} Do not ask for a retry; tell {whom}."
 REPLAYED_LATER = (
     "It failed, and is not given up: the policy has it run again by itself, at {at}. Do not ask for a retry; wait for "
     "it, or look with status."
@@ -288,6 +290,8 @@ def _hint(job: JobView, status: str) -> str:
             hint = f"{BEFORE} {PERSON_REFUSED}" if _maybe_done(job) else PERSON_REFUSED
         case State.DEAD if _is_replayed_later(job):
             hint = REPLAYED_LATER.format(at=_isoformat(job.triage.replay_at if job.triage else None))
+        case State.DEAD if job.triage is not None and job.triage.replay_status == QUARANTINED:
+            hint = _hint_of_set_apart(job, job.triage.owner)
         case State.DEAD if status == "failed" and _maybe_done(job):
             hint = MAYBE_DONE
         case State.DEAD if status == "failed" and _found_effects(job):
@@ -297,6 +301,13 @@ def _hint(job: JobView, status: str) -> str:
         case State.CANCELLED if job.idempotency_key:
             hint = CANCELLED_WITH_KEY
     return hint or HINTS[status]
+
+
+def _hint_of_set_apart(job: JobView, owner: str | None) -> str:
+    found = ", ".join(_found_effects(job)[:MOST_FOUND])
+    partly = f" after part of it was done ({found})" if found else ""
+    more = ", and may have been done all the same" if _maybe_done(job) else partly
+    return SET_APART.format(more=more, quarantine=in_quarantine(owner), whom=owner or "a person")
 
 
 def _hint_of_done(job: JobView) -> str | None:

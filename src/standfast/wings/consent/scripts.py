@@ -171,9 +171,10 @@ def asks(session: str | None, limit: int = BITE) -> Script[list[ConsentRequest]]
     return [ConsentRequest(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
 
 
-def asks_by_queue() -> Script[dict[str, int]]:
-    """Count the jobs of each queue that wait for consent."""
-    return dict((yield "asks_by_queue", {}))
+def asks_by_queue(since: float) -> Script[dict[str, tuple[int, int]]]:
+    """Count the jobs of each queue that wait for consent, and those of them that ask for it since a moment."""
+    rows = yield "asks_by_queue", {"since": since}
+    return {queue: (number, lately) for queue, number, lately in rows}
 
 
 def ask_of(job_id: str) -> Script[ConsentRequest | None]:

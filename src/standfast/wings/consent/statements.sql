@@ -88,7 +88,7 @@ FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
 
 -- name: asks_by_queue
-SELECT queue, count(*) FROM consent_ask GROUP BY queue
+SELECT queue, count(*), count(*) FILTER (WHERE asked_at > :since) FROM consent_ask GROUP BY queue
 
 -- name: ask_of
 SELECT :columns(ConsentRequest)

@@ -165,15 +165,18 @@ class Consent:
 
     async def _waiting(self, id: str, payload_sha256: str | None) -> tuple[ConsentRequest, JobView]:
         """Find what a job waits for; raise if it does not, or if its payload is another than was shown."""
-        record = await self._store.read(reads.job(id_of(id), self._store.boot()))
+        wanted = id_of(id)
+        record = await self._store.read(reads.job(wanted, self._store.boot()))
         if record is None:
-            raise UnknownJob.for_id(id)
+            raise UnknownJob.for_id(wanted)
         ask = await self._store.read(consents.ask_of(record.row.id))
         if ask is None:
-            raise NotALetter(f"job {id} does not wait for consent, or no longer; nothing was granted or denied")
+            raise NotALetter(f"job {wanted} does not wait for consent, or no longer; nothing was granted or denied")
         letter = job_view(record, now=self._store.now(), skew=self._store.skew())
         if payload_sha256 not in (None, letter.payload_sha256):
-            raise NotALetter(f"the payload of job {id} is not the one that was shown; nothing was granted or denied")
+            raise NotALetter(
+                f"the payload of job {wanted} is not the one that was shown; nothing was granted or denied"
+            )
         return ask, letter
 
     async def _deny_one(self, ask: ConsentRequest, decision: Decision) -> None:

@@ -42,9 +42,9 @@ class AttemptEffects:
     def __init__(self, store: Store, verifier: Verifier) -> None:
         self._store = store
         self._verifier = verifier
-        self.new_job = partial(
-            Job, keeper=JobServices(self._ledger, partial(fetch_result, store), ProgressReports(store).report)
-        )
+        progress = ProgressReports(store)
+        services = JobServices(self._ledger, partial(fetch_result, store), progress.report, progress.add_to_end)
+        self.new_job = partial(Job, keeper=services)
         """Makes the job that a handler is given."""
 
     def _ledger(self, claim: Claim, declared: Sequence[str] = ()) -> Ledger:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, 
 import msgspec
 
 from standfast.job import Claim
+from standfast.lifecycle import Transition
 from standfast.spine.claimed_job import ClaimedJob
 from standfast.wings.effects.block import Block
 from standfast.wings.effects.ledger import Ledger, undeclared
@@ -34,6 +35,8 @@ class JobServices(NamedTuple):
     fetch: Fetch | None = None
     report: Callable[[Claim, float, str | None], None] | None = None
     """Takes how far an attempt says it is."""
+    add_to_end: Callable[[Transition], Transition] | None = None
+    """Has the end of an attempt that said how far it is carry what is not written yet."""
 
 
 class Job(ClaimedJob, Generic[T]):
@@ -47,6 +50,7 @@ class Job(ClaimedJob, Generic[T]):
     _ledger: Ledger | None = None
     _keeper: JobServices | None
     input: T
+    add_to_end: Callable[[Transition], Transition] | None = None
     child: Any = None
     """The process that runs it, where its handler is isolated."""
 
@@ -76,9 +80,11 @@ class Job(ClaimedJob, Generic[T]):
         """Say how far this attempt is: the share that is done, from 0 to 1, and a few words for people who look.
 
         It does not wait, in async and in plain functions alike; call it as often as you like. Of several calls within a
-        second the last is kept. `status` shows it, and so do REST, the dashboard and the command line.
+        second the last is kept, and so is the last of the attempt. `status` shows it, and so do REST, the dashboard and
+        the command line.
         """
         if self._keeper is not None and self._keeper.report is not None:
+            self.add_to_end = self._keeper.add_to_end
             self._keeper.report(self._claim, fraction, note)
 
     @overload

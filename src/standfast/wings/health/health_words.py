@@ -9,9 +9,18 @@ from standfast.wings.records.figures import count_of
 
 
 def at_rest(health: Mapping[str, Any]) -> str:
-    """Say what is stopped without being an issue: dead letters and paused queues. Empty if there is none."""
-    counts = ((health["total_dead_letter"], "dead letter"), (health["paused_queues"], "paused queue"))
-    return ", ".join(count_of(count, what) for count, what in counts if count)
+    """Say what is stopped without being an issue: dead letters, jobs that wait for consent, and paused queues.
+
+    Empty if there is none, or while the store is away. A server of an earlier version counts those that wait for
+    consent among the letters only.
+    """
+    waiting = health.get("total_awaiting_consent") or 0
+    counts = (
+        ((health["total_dead_letter"] or 0) - waiting, "dead letter", ""),
+        (waiting, "job", " waiting for consent"),
+        (health["paused_queues"], "paused queue", ""),
+    )
+    return ", ".join(f"{count_of(count, what)}{more}" for count, what, more in counts if count)
 
 
 def in_one_line(health: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """One queue in numbers."""
 
     jobs: dict[str, int]
-    """How many there are of each: due, scheduled, parked, waiting, running, dead, held."""
+    """How many there are of each: due, scheduled, parked, waiting, running, dead, held, awaiting_consent."""
     counters: dict[str, int]
     """What happened so far, by the kind of its notice."""
     oldest_seconds: float
@@ -113,7 +113,7 @@ def _alert(alert: OpenAlert, skew: float) -> tuple[str, str, str, float]:
 
 def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None) -> QueueMeasures:
     doing = {state: counts.get(state, 0) for state in ("scheduled", "parked", "waiting", "running")}
-    letters = {"dead": facts.letters - facts.held, "held": facts.held}
+    letters = {"dead": facts.letters - facts.held, "held": facts.held, "awaiting_consent": facts.awaiting_consent}
     return QueueMeasures(
         jobs={"due": facts.due, **doing, **letters},
         counters=counts.get("counters", {}),

@@ -84,15 +84,17 @@ class QueueFacts(msgspec.Struct, frozen=True):
     overdue: int = 0
     """Attempts that passed their timeout and, as their worker says, still run: plain functions cannot be stopped."""
     new_letters: int = 0
-    """How many became letters in the last ten minutes, and still are."""
+    """How many became letters in the last ten minutes, and still are; those that wait for consent left out."""
     denials: int = 0
     """How many letters had their replay denied in the last hour."""
     idle_seconds: float | None = None
     """How long ago anything of it was started; None if nothing ever was."""
     held: int = 0
-    """How many of the letters wait for one answer."""
+    """How many of the letters wait for an answer."""
+    awaiting_consent: int = 0
+    """How many held jobs wait for a session's consent. None of them died, and they are not among the letters."""
     uncounted: frozenset[str] = frozenset()
-    """Which of `silent` and `deferred` may be more than was looked at: these are worded without a number."""
+    """Which of `silent` and `deferred` may be more than was looked at: these are worded as "at least"."""
 
 
 class MissingWorker(NamedTuple):
@@ -243,6 +245,9 @@ def _letters(facts: QueueFacts) -> Iterator[Finding]:
         new = count_of(facts.new_letters, "dead letter")
         text = f"{facts.queue}: {new} in the last 10 minutes (growing)"
         yield Finding(text, AlertKind.GROWTH, facts.new_letters, growth_warning(rules))
+    if facts.awaiting_consent > rules.dead_warning:
+        verb = "waits" if facts.awaiting_consent == 1 else "wait"
+        yield Finding(f"{facts.queue}: {count_of(facts.awaiting_consent, 'job')} {verb} for consent")
     if facts.denials >= rules.denial_warning:
         text = f"{facts.queue}: {number(facts.denials)} replays denied in the last hour"
         yield Finding(text, AlertKind.DENIALS, facts.denials, rules.denial_warning)
@@ -369,8 +374,9 @@ def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
 
 
 def _jobs(facts: QueueFacts, what: str) -> str:
-    """Count jobs, or say only that there are many, where not all were looked at: a number shown is exact."""
-    return "many jobs" if what in facts.uncounted else count_of(getattr(facts, what), "job")
+    """Count jobs; where not all were looked at, there are at least so many."""
+    counted = count_of(getattr(facts, what), "job")
+    return f"at least {counted}" if what in facts.uncounted else counted
 
 
 def conditions(facts: StoreFacts) -> dict[Key, Condition]:

@@ -10,6 +10,7 @@ from standfast.store.steps import Script, text
 from standfast.wings.calls.words import CALLER
 from standfast.wings.consent.scripts import asks_by_queue
 from standfast.wings.health.counting import NONE, Lane, QueueCounts, job_counts, oldest
+from standfast.wings.health.rules import GROWTH_WITHIN
 from standfast.wings.limits.words import Row
 from standfast.wings.queues.pauses import Pause, pauses
 from standfast.wings.records.reads import LOOKED_THROUGH
@@ -37,6 +38,8 @@ class QueueRow(NamedTuple):
     handler_known: int
     awaiting_consent: int
     """Those of its held jobs that wait for a session's consent."""
+    asked_lately: int = 0
+    """How many of these began to wait in the last ten minutes."""
     pause: Pause | None = None
     """Who paused it, if it is and that is known."""
 
@@ -180,7 +183,7 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
     rows = yield "queue_facts", {}
     counts = yield from job_counts(now)
     late: dict[str, float] = dict((yield "late_since", {"now": now, "most": LOOKED_THROUGH}))
-    asks = yield from asks_by_queue()
+    asks = yield from asks_by_queue(now - GROWTH_WITHIN)
     waiting = oldest(lanes)
     kept = (yield from pauses()) if any(paused for _, _, paused, *_ in rows) else {}
     found = []
@@ -190,7 +193,7 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
         oldest_ready = min(ages, default=None)
         pause = kept.get(name) if paused else None
         known_facts = (name, published, paused, claimed_at, here, oldest_ready, known)
-        found.append(QueueRow(*known_facts, asks.get(name, 0), pause))
+        found.append(QueueRow(*known_facts, *asks.get(name, (0, 0)), pause))
     return found
 
 

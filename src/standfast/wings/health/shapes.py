@@ -111,6 +111,7 @@ class Health(TypedDict):
     status: Literal["healthy", "degraded"]
     total_pending: int
     total_dead_letter: int
+    total_awaiting_consent: int
     paused_queues: int
     issues: list[str]
     alerts: list[ShownAlert]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -74,7 +75,8 @@ async def observe(store: Store) -> tuple[Facts, StoreFacts]:
     activity = await store.read(
         policies.policy_activity(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN)
     )
-    judged = _governed(_store_facts(facts, now, store.skew(), disk_low=store.location.disk_low()), activity)
+    judged = _store_facts(facts, now, store.skew(), disk_low=store.location.disk_low())
+    judged = _governed(judged, activity, facts.queues)
     failing = tuple((name, now - since, why) for name, since, why in await store.read(alerts.sinks()))
     return facts, msgspec.structs.replace(judged, failing_sinks=failing)
 
@@ -108,6 +110,7 @@ async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, 
         "status": status(found),
         "total_pending": sum(queue.counts.due for queue in facts.queues),
         "total_dead_letter": sum(queue.counts.letters for queue in facts.queues),
+        "total_awaiting_consent": sum(queue.awaiting_consent for queue in facts.queues),
         "paused_queues": sum(bool(queue.paused) for queue in facts.queues),
         "issues": found,
         "alerts": shown(await store.read(alerts.standing()), store.skew(), conditions(judged)),
@@ -122,6 +125,7 @@ def store_away(error: StoreUnavailable | WrongAddress, spooled: SpoolStatus | No
         "status": "degraded",
         "total_pending": None,
         "total_dead_letter": None,
+        "total_awaiting_consent": None,
         "paused_queues": None,
         "issues": [f"store: {server_message(error)}", *([issue] if issue else [])],
         "alerts": [],
@@ -218,14 +222,15 @@ def _gate(row: Row, now: float, skew: float) -> dict[str, Any]:
     return {**shown, "opens_in": opens_in}
 
 
-def _with_activity(facts: QueueFacts, activity: PolicyActivity) -> QueueFacts:
-    new, denials = activity.letters.get(facts.queue, 0), activity.refusals.get(facts.queue, 0)
-    return msgspec.structs.replace(facts, new_letters=new, denials=denials)
+def _with_activity(facts: QueueFacts, activity: PolicyActivity, asked_lately: int) -> QueueFacts:
+    new = max(0, activity.letters.get(facts.queue, 0) - asked_lately)  # read one after the other
+    return msgspec.structs.replace(facts, new_letters=new, denials=activity.refusals.get(facts.queue, 0))
 
 
-def _governed(facts: StoreFacts, activity: PolicyActivity) -> StoreFacts:
+def _governed(facts: StoreFacts, activity: PolicyActivity, rows: Sequence[QueueRow]) -> StoreFacts:
     """Add what is known of the policy, and of letters that grow or may not be replayed."""
-    queues = [_with_activity(each, activity) for each in facts.queues]
+    asked_lately = {row.name: row.asked_lately for row in rows}
+    queues = [_with_activity(each, activity, asked_lately[each.queue]) for each in facts.queues]
     issue = of_store(activity.stored_policy.rules, activity.stored_policy.problem).issue
     return msgspec.structs.replace(facts, queues=tuple(queues), policy_issue=issue)
 
@@ -323,8 +328,9 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
     return QueueFacts(
         queue=queue.name,
         due=queue.counts.due,
-        letters=queue.counts.letters,
-        held=queue.counts.held,
+        letters=queue.counts.letters - queue.awaiting_consent,
+        held=queue.counts.held - queue.awaiting_consent,
+        awaiting_consent=queue.awaiting_consent,
         oldest_due_seconds=None if oldest is None else now - oldest,
         claimed_recently=oldest is not None and (queue.claimed_at or 0.0) > oldest,
         # A queue of requests needs no handler of its own.
@@ -345,7 +351,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
 
 
 def _uncounted(queue: str, facts: Facts) -> frozenset[str]:
-    """Name what may be more than was looked at, so that no number is shown for it."""
+    """Name what may be more than was looked at, so that its number is shown as a lower bound."""
     silent = {"silent"} if queue in facts.silent_uncounted else set()
     return frozenset(silent | {"deferred"} if facts.deferred_uncounted else silent)
 

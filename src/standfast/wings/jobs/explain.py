@@ -34,6 +34,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     silent_for: float | None = None
     """For how long its worker was not heard of, if that is longer than a live one would be silent."""
+    overdue_for: float | None = None
+    """How many seconds ago its worker noted that its time is over and that it goes on."""
     lapses_in: float = 0.0
     any_worker: bool = True
     blocked_by: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ def _stands(job: Circumstances) -> str:
             return _abandoned(job, job.silent_for)
         case State.RUNNING:
             attempt = f"attempt {job.attempts} of {job.max_attempts}"
-            return f"It has been running for {span(job.age)} on {job.worker}, {attempt}.{_held_up(job)}"
+            return f"It has been running for {span(job.age)} on {job.worker}, {attempt}.{_overdue(job)}{_held_up(job)}"
         case State.COMPLETED if job.warning == RECOVERED and job.found:
             return (
                 f"It completed {span(job.age)} ago: how its last attempt ended was unknown, but its effect was found "
@@ -110,6 +112,13 @@ def _stands(job: Circumstances) -> str:
             return f"It {job.waits_for or 'waits for an earlier step of its workflow'}."
         case _:
             return _letter(job)
+
+
+def _overdue(job: Circumstances) -> str:
+    """Say that an attempt goes on past its time: its timeout does not start another one."""
+    if job.overdue_for is None:
+        return ""
+    return f" Its time has been over for at least {span(job.overdue_for)}; no repeat starts beside it."
 
 
 def _abandoned(job: Circumstances, silent_for: float) -> str:

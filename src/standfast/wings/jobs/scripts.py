@@ -15,6 +15,9 @@ from standfast.wings.queues import pauses
 from standfast.wings.queues.pauses import PauseRequest
 from standfast.wings.threads import scripts as threads
 
+OVERDUE = "overdue"
+"""The reason code of the history's line that says that the time of a running attempt is over."""
+
 
 class OverdueAttempt(NamedTuple):
     """An attempt whose time is over and that cannot be stopped."""
@@ -49,7 +52,7 @@ def note_overdue(round_: Round, attempts: Sequence[OverdueAttempt]) -> Script[li
     for each in attempts:
         running = bool((yield "lock_running", {"n": each.n, "token": each.token}))
         if running:
-            line = {"attempt": each.attempt, "at": round_.now, "reason_code": "overdue", "message": each.message}
+            line = {"attempt": each.attempt, "at": round_.now, "reason_code": OVERDUE, "message": each.message}
             yield "write_history", [(each.n, text({**line, "worker": each.worker}))]
         answers.append(running)
     return answers

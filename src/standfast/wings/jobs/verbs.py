@@ -296,6 +296,7 @@ def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, no
         waited=now - (row.ready_at or row.due_at),
         age=now - since,
         worker=row.worker,
+        overdue_for=_overdue_for(record, now),
         parked_on=row.parked_on,
         failure=view.failure,
         warning=row.warning,
@@ -320,6 +321,13 @@ def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, no
         now=now,
         skew=skew,
     )
+
+
+def _overdue_for(record: JobRecord, now: float) -> float | None:
+    """Give how long ago its worker noted that the time of the present attempt is over, if it did."""
+    lines = map(msgspec.json.decode, record.history)
+    noted = [each["at"] for each in lines if each.get("reason_code") == operations.OVERDUE]
+    return now - noted[-1] if noted and noted[-1] >= (record.row.claimed_at or now) else None
 
 
 def _has(worker: WorkerRow, row: JobRow) -> bool:

@@ -43,11 +43,12 @@ def no_progress(_step: Progress) -> None:
 
 async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
     """Read a letter; raise if there is none of this id."""
-    record = await store.read(reads.job(id_of(job_id), store.boot()))
+    wanted = id_of(job_id)
+    record = await store.read(reads.job(wanted, store.boot()))
     if record is None:
-        raise UnknownJob.for_id(job_id)
+        raise UnknownJob.for_id(wanted)
     if State(record.row.state) not in LETTERS:
-        raise NotALetter(f"job {job_id} is not a letter: it is {record.row.state}")
+        raise NotALetter(f"job {wanted} is not a letter: it is {record.row.state}")
     return record, job_view(record, now=store.now(), skew=store.skew())
 
 
@@ -64,10 +65,10 @@ class Disposal:
         record, letter = await letter_of(self._store, job_id)
         decided = discard(standing(record.row), attempt=record.row.attempts, **actor)
         if isinstance(decided, Refusal):
-            raise NotALetter(f"job {job_id} is not a letter: {decided.why}")
+            raise NotALetter(f"job {letter.id} is not a letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
         landed = await self._store.write(apply, decided.carrying(decision))
-        _check_first(job_id, first=landed)
+        _check_first(letter.id, first=landed)
 
     async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:
         """Set a letter apart."""
@@ -79,7 +80,7 @@ class Disposal:
         change = _decided(
             record.row, Decision(kind="quarantine", outcome="quarantined", detail=detail, **actor), letter
         )
-        _check_first(job_id, first=await self._store.write(letters.quarantine, Quarantine(change, owner)))
+        _check_first(letter.id, first=await self._store.write(letters.quarantine, Quarantine(change, owner)))
 
     async def amend(self, job_id: str, payload: Any, by: str, reason: str) -> None:
         """Give a letter another payload, which passes every check that a new job's would."""
@@ -89,7 +90,7 @@ class Disposal:
         _check_not_ours(row)
         text = canonical(_with_secrets(row, payload))
         if text == row.payload:
-            raise PayloadRejected(f"job {job_id} already has this payload; nothing was written: replay it as it is")
+            raise PayloadRejected(f"job {letter.id} already has this payload; nothing was written: replay it as it is")
         await check_effects_are_settled(self._store, record, self._registry.find(row.queue, row.handler))
         details = msgspec.json.decode(row.details, type=Details)
         same = await self._fitting(row, text, collected=details.collected)
@@ -105,7 +106,7 @@ class Disposal:
             key=next_key(row.idempotency_key, row.generation),
             fingerprint=fingerprint(row.handler, same),
         )
-        _check_first(job_id, first=await self._store.write(letters.amend, amendment))
+        _check_first(letter.id, first=await self._store.write(letters.amend, amendment))
 
     async def _fitting(self, row: JobRow, text: str, *, collected: bool) -> str:
         """Refuse a payload its handler could not read, or a request that may not be sent; give what keys compare."""

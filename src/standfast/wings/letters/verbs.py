@@ -116,7 +116,7 @@ class DeadLetters:
                 return answer
             await self._check_unmoved(record)
         raise NotALetter(
-            f"the policy kept changing while the replay of job {id} was decided; nothing was replayed: ask again"
+            f"the policy kept changing while the replay of job {id_of(id)} was decided; nothing was replayed: ask again"
         )
 
     async def _replay(
@@ -281,7 +281,7 @@ class DeadLetters:
     async def _view(self, id: str) -> JobView:
         record = await self._store.read(reads.job(id_of(id), self._store.boot()))
         if record is None:
-            raise UnknownJob.for_id(id)
+            raise UnknownJob.for_id(id_of(id))
         return job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def _letter(self, id: str) -> tuple[JobRecord, JobView]:

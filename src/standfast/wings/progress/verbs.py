@@ -1,6 +1,7 @@
 """`job.progress(0.4, "note")`: the first word is written at once, later ones once a second, and the newest counts.
 
-Nothing waits for these writes, and a handler never fails because of them: they are for people who look.
+Nothing waits for these writes, and a handler never fails because of them: they are for people who look. The end of the
+attempt carries what is not written by then.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import threading
 import time
 from typing import Any
 
+import msgspec
+
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
+from standfast.lifecycle import Transition
 from standfast.printable import printable
 from standfast.store.store import Store
-from standfast.wings.progress.scripts import ProgressReport, write_reports
+from standfast.wings.progress.scripts import LastReport, ProgressReport, write_reports
 
 log = logging.getLogger("standfast.worker")
 
@@ -41,6 +45,8 @@ class ProgressReports:
         self._lock = ForkableLock()
         self._written: dict[Attempt, float] = {}
         self._waiting: dict[Attempt, ProgressReport] = {}
+        self._being_written: dict[Attempt, ProgressReport] = {}
+        """What the timer's thread took, and may not have handed to the store yet."""
         self._timer_of: int | None = None
         """The process whose timer is under way."""
 
@@ -50,10 +56,21 @@ class ProgressReports:
         with self._lock:
             first = self._is_first(said)
             if first and _on_loop():
+                self._waiting.pop((said.n, said.token), None)  # it is older
                 self._store.write(write_reports, said).start().add_done_callback(_met)
                 return
             self._waiting[said.n, said.token] = said
             self._start_timer(0.0 if first else EVERY)
+
+    def add_to_end(self, end: Transition) -> Transition:
+        """Have the end of an attempt carry what the attempt said last, unless that is handed to the store already.
+
+        Such an end is not written by the short way, where nothing but the job itself is.
+        """
+        whose = (end.n, end.token)
+        with self._lock:
+            said = self._waiting.pop(whose, None) or self._being_written.get(whose)
+        return end if said is None else msgspec.structs.replace(end.carrying(LastReport(said)), plain=False)
 
     def _is_first(self, said: ProgressReport) -> bool:
         """Tell whether nothing was written for an attempt lately; from now on something was."""
@@ -76,11 +93,22 @@ class ProgressReports:
     def _write_waiting(self) -> None:
         with self._lock:
             waiting, self._waiting, self._timer_of = self._waiting, {}, None
+            self._being_written |= waiting
             self._written |= dict.fromkeys(waiting, time.monotonic())
+        if not waiting:  # the ends of their attempts carry them
+            return
         try:
             self._store.write_all(write_reports, list(waiting.values())).result()
         except StoreUnavailable as error:
             _missed(error)
+        finally:
+            self._forget_written(waiting)
+
+    def _forget_written(self, reports: dict[Attempt, ProgressReport]) -> None:
+        with self._lock:
+            for whose, said in reports.items():
+                if self._being_written.get(whose) is said:
+                    del self._being_written[whose]
 
 
 def _on_loop() -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from standfast.failure import Failure, Landed
-from standfast.failure.letter_advice import APPROVAL, REPLAYED_AGAIN, RUNS_AGAIN, TRIED_AGAIN, as_letter
+from standfast.failure.letter_advice import (
+    APPROVAL,
+    QUARANTINED,
+    REPLAYED_AGAIN,
+    RUNS_AGAIN,
+    TRIED_AGAIN,
+    as_letter,
+    in_quarantine,
+)
 from standfast.lifecycle import LETTERS, State
 from standfast.views import Attempt, Triage
 
@@ -31,4 +39,7 @@ def advised(failure: Failure, state: State, triage: Triage | None, history: Sequ
         return replace(failure, advice=REPLAYED_AGAIN)
     if state == State.HELD and status == "approval_pending":
         return replace(failure, advice=APPROVAL)
-    return as_letter(failure, maybe=may_have_landed(failure, history))
+    letter = as_letter(failure, maybe=may_have_landed(failure, history))
+    if triage is not None and status == QUARANTINED:
+        return replace(letter, advice=f"{in_quarantine(triage.owner)} {letter.advice}".rstrip())
+    return letter

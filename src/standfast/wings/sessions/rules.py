@@ -23,6 +23,8 @@ DENIED = "It stays as it is. Do not ask again without a new reason; tell a perso
 REFUSED = "The policy did not let it go on by itself. Do not ask again; tell a person."
 MAYBE_DONE = "It may have been done all the same: find out whether it was before asking for a retry. {advice}"
 FAILED = "It was not done, and nothing more happens by itself. {advice} Then call retry with its id."
+SET_APART = "It was not done. {advice} Do not call retry; tell {whom}."
+SET_APART_MAYBE_DONE = "It may have been done all the same. {advice} Do not call retry; tell {whom}."
 RESULT_HERE = "Nothing is left to do; its result is here."
 RESULT_THERE = "Nothing is left to do; fetch its result by its id."
 NO_RESULT = "Nothing is left to do."
@@ -52,6 +54,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     reason: str | None = None
     answer: str | None = None
+    quarantined: bool = False
+    """Whether the policy set it apart as it died."""
+    owner: str | None = None
+    """For whom it did."""
     maybe: bool = False
     """Whether an earlier run may have done it too; it need not have counted as an attempt."""
 
@@ -114,6 +120,9 @@ def _next(end: End) -> str:
             return DENIED
         case _ if end.answer is not None and end.by is None:
             return REFUSED
+        case _ if end.quarantined:
+            maybe = end.failure is not None and end.failure.landed == Landed.MAYBE
+            return (SET_APART_MAYBE_DONE if maybe else SET_APART).format(advice=advice, whom=end.owner or "a person")
         case _ if end.failure is not None and end.failure.landed == Landed.MAYBE:
             return MAYBE_DONE.format(advice=advice).rstrip()
         case _:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.failure import Failure
+from standfast.failure.letter_advice import QUARANTINED
 from standfast.job import Details
 from standfast.lifecycle import LETTERS, AskedBy, NoticeKind, State, Transition
 from standfast.store.scripts import writes
@@ -60,6 +61,10 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who ended it and why, where a person did."""
     answer: str | None = None
     """How an approval was answered, where that ended it; or what the policy said of its automatic replay."""
+    quarantined: bool = False
+    """Whether the policy set it apart as it died."""
+    owner: str | None = None
+    """For whom it did."""
     history: list[msgspec.Raw] = []
     maybe: bool = False
     """Whether an earlier run may have done it too."""
@@ -176,6 +181,8 @@ def _steps(numbers: Sequence[int]) -> Script[dict[int, Step]]:
 
 def _row(round_: Round, moved: Transition, whose: EndedJob, kind: str, lines: Sequence[str]) -> tuple[Any, ...]:
     answer, asked = moved.rider(Answer), moved.rider(AskedBy) or AskedBy()
+    judgement = moved.rider(Judgement)
+    set_apart = judgement is not None and judgement.triage.replay_status == QUARANTINED
     body = Body(
         state=moved.target,
         attempts=whose.attempts,
@@ -186,6 +193,8 @@ def _row(round_: Round, moved: Transition, whose: EndedJob, kind: str, lines: Se
         by=asked.by,
         reason=asked.reason,
         answer=None if answer is None else answer.target,
+        quarantined=set_apart,
+        owner=judgement.triage.owner if judgement is not None and set_apart else None,
         history=_last(lines),
         maybe=whose.origin.maybe,
         **whose.step._asdict(),

@@ -9,7 +9,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError, UnknownRequest
 from standfast.failure import Failure, Landed
-from standfast.failure.letter_advice import as_letter
+from standfast.failure.letter_advice import as_letter, in_quarantine
 from standfast.spine.accept import checked_name
 from standfast.spine.ids import JobId, id_of
 from standfast.store.store import Store
@@ -120,6 +120,8 @@ def _end(message: Message, body: Body) -> End:
         by=body.by,
         reason=body.reason,
         answer=body.answer,
+        quarantined=body.quarantined,
+        owner=body.owner,
         maybe=body.maybe,
     )
 
@@ -130,6 +132,8 @@ def _advised(body: Body) -> Failure | None:
         return None
     maybe = any(_line_landed(line).landed == Landed.MAYBE for line in body.history)
     failure = as_letter(body.failure, maybe=maybe)
+    if body.quarantined:
+        failure = msgspec.structs.replace(failure, advice=f"{in_quarantine(body.owner)} {failure.advice}".rstrip())
     return msgspec.structs.replace(failure, landed=Landed.MAYBE) if maybe else failure
 
 
