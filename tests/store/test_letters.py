@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from standfast.failure import CATALOGUE, Action, Class, Failure, Landed, reason
-from standfast.failure.letter_advice import LOOK_FIRST, as_letter
+from standfast.failure.letter_advice import LOOK_FIRST, as_letter, in_quarantine
 from standfast.outcome import Failed, Lapsed, Misfit
 from standfast.rules import DEFAULTS, QueueRules, fixed
 from standfast.spine import intake
@@ -122,7 +123,10 @@ async def test_every_reason_is_stored_with_its_advice_and_triage(store, code):
     await ended(store, await claim_one(store), Failed(failure))
     letter = await seen(store, job_id)
     assert letter.failure is not None
-    assert letter.failure.plain == as_letter(failure)
+    worded = as_letter(failure)
+    if reason(code).action == Action.QUARANTINE:
+        worded = replace(worded, advice=f"{in_quarantine(None)} {worded.advice}")
+    assert letter.failure.plain == worded
     assert letter.triage is not None
     assert letter.triage.action == reason(code).action
 

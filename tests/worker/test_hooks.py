@@ -241,7 +241,7 @@ async def test_middleware_sees_the_exception_and_may_raise_another(sf, plain):
         try:
             return await call_next()
         except ValueError as error:
-            saw.append(str(error))
+            saw.append(f"{type(error).__name__}: {error}")
             raise Permanent("bad card", reason_code="card_refused") from error
 
     async def breaks(_job):

@@ -32,10 +32,13 @@ class RemoteTraceback(Exception):
 
 def traceback_of(error: BaseException) -> str:
     """Write down where an exception was raised, and what it was raised from; it never raises itself."""
-    if isinstance(error.__cause__, RemoteTraceback):
-        return str(error.__cause__.args[0])  # written down by this function, in the process where it was raised
-    text = call_guarded(lambda: _formatted(error), _unreadable)
+    text = call_guarded(lambda: _written(error), _unreadable)
     return as_kept(text)
+
+
+def _written(error: BaseException) -> str:
+    cause = error.__cause__  # any part of an exception may be code of the user's that raises
+    return str(cause.args[0]) if isinstance(cause, RemoteTraceback) else _formatted(error)
 
 
 def is_only_ours(error: BaseException) -> bool:

@@ -171,7 +171,7 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     if job.warning:
         answer["warning"] = job.warning
     if job.warning == RECOVERED:
-        answer |= {"post_write_recovery": True, "effects_verified": _found_effects(job)}
+        answer |= {"post_write_recovery": True, "effects_verified": found_effects(job.effects)}
     return answer
 
 
@@ -294,8 +294,8 @@ def _hint(job: JobView, status: str) -> str:
             hint = _hint_of_set_apart(job, job.triage.owner)
         case State.DEAD if status == "failed" and _maybe_done(job):
             hint = MAYBE_DONE
-        case State.DEAD if status == "failed" and _found_effects(job):
-            hint = PARTLY_DONE.format(found=", ".join(_found_effects(job)[:MOST_FOUND]))
+        case State.DEAD if status == "failed" and found_effects(job.effects):
+            hint = PARTLY_DONE.format(found=", ".join(found_effects(job.effects)[:MOST_FOUND]))
         case State.CANCELLED if job.superseded_by:
             hint = SUPERSEDED.format(by=job.superseded_by)
         case State.CANCELLED if job.idempotency_key:
@@ -304,7 +304,7 @@ def _hint(job: JobView, status: str) -> str:
 
 
 def _hint_of_set_apart(job: JobView, owner: str | None) -> str:
-    found = ", ".join(_found_effects(job)[:MOST_FOUND])
+    found = ", ".join(found_effects(job.effects)[:MOST_FOUND])
     partly = f" after part of it was done ({found})" if found else ""
     more = ", and may have been done all the same" if _maybe_done(job) else partly
     return SET_APART.format(more=more, quarantine=in_quarantine(owner), whom=owner or "a person")
@@ -313,7 +313,7 @@ def _hint_of_set_apart(job: JobView, owner: str | None) -> str:
 def _hint_of_done(job: JobView) -> str | None:
     if job.warning == RECOVERED:
         hint = FOUND if job.result is None else FOUND_WITH_RESULT
-        return hint.format(found=", ".join(_found_effects(job)) or "see explain")
+        return hint.format(found=", ".join(found_effects(job.effects)) or "see explain")
     if job.warning == "result_not_stored":
         return UNKEPT
     return CUT if _is_long(job) else None
@@ -329,8 +329,8 @@ def _hint_of_queued(job: JobView) -> str | None:
         return POSTPONED.format(due=_due(job))
     if job.failure is not None and job.failure.reason_code == LOOK_FAILED:
         return LOOKING.format(due=_due(job))
-    if job.attempts and _found_effects(job):
-        return RESUMING.format(found=", ".join(_found_effects(job)[:MOST_FOUND]), due=_due(job))
+    if job.attempts and found_effects(job.effects):
+        return RESUMING.format(found=", ".join(found_effects(job.effects)[:MOST_FOUND]), due=_due(job))
     if job.attempts:
         return RETRYING.format(due=_due(job))
     if job.queue_reason == "deferred_submit":
@@ -371,10 +371,6 @@ def _maybe_done(job: JobView) -> bool:
 def _is_replayed_later(job: JobView) -> bool:
     """Tell whether a rule of the policy replays it by itself."""
     return job.triage is not None and job.triage.replay_status == "scheduled"
-
-
-def _found_effects(job: JobView) -> list[str]:
-    return found_effects(job.effects)
 
 
 def _due(job: JobView) -> str:
