@@ -241,7 +241,7 @@ async def test_middleware_sees_the_exception_and_may_raise_another(sf, plain):
         try:
             return await call_next()
         except ValueError as error:
-            saw.append(f"{type(error).__name__}: {error}")
+            saw.append(str(error))
             raise Permanent("bad card", reason_code="card_refused") from error
 
     async def breaks(_job):
@@ -334,7 +334,7 @@ async def test_middleware_stands_around_isolated_handlers_in_the_worker(disk):
         try:
             result = await call_next()
         except Exception as error:
-            saw.append(str(error))
+            saw.append(f"{type(error).__name__}: {error}")
             raise
         saw.append(result)
         return {**result, "seen_in": os.getpid()}
