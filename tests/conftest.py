@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -148,20 +150,33 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.long)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what PostgreSQL repeats for script/soak: further values of a test, and what a browser shows.
+SAMPLED = bool(os.environ.get("STANDFAST_SAMPLE"))
+"""Whether this run keeps to a sample of what PostgreSQL repeats, as script/test says."""
+BY_HALVES = ("tests/worker", "tests/doors", "tests/scenarios", "tests/celery", "tests/frameworks")
+"""Folders whose tests stand above the seam of the two engines."""
 
-    Everything runs on SQLite in every run, and each test of the store on PostgreSQL with its first value.
-    What tests the server's statements has no engine to choose, and runs whole.
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to script/soak what PostgreSQL repeats: further values of a test, pages in a browser, half of the rest.
+
+    Which half it is, the commit says, so that all of it runs every few commits. Everything runs on SQLite in every run,
+    and so does whatever has no engine to choose.
     """
     seen: set[str] = set()
-    for item in items:
+    half = _half_of_this_commit() if SAMPLED else 0
+    for item in items if SAMPLED else ():
         if isinstance(item, pytest.Function) and _chooses_postgres(item):
             test = item.nodeid.partition("[")[0]
-            if test in seen or item.get_closest_marker("browser"):
+            other_half = test.startswith(BY_HALVES) and crc32(test.encode()) % 2 != half
+            if test in seen or other_half or item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.long)
             seen.add(test)
     items.sort(key=_is_quick)
+
+
+def _half_of_this_commit() -> int:
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, check=False).stdout.strip()  # noqa: S607
+    return crc32(found) % 2
 
 
 LONGEST = ("tests/website", "tests/stores", "tests/faults", "tests/doors")
