@@ -132,7 +132,7 @@ def _in_order(lock_order: LockOrder) -> Iterator[None]:
 
 
 # A busy machine is no failure.
-settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("soak", deadline=None, max_examples=400)
 settings.load_profile("quick")
 
@@ -152,31 +152,32 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 SAMPLED = bool(os.environ.get("STANDFAST_SAMPLE"))
 """Whether this run keeps to a sample of what PostgreSQL repeats, as script/test says."""
-BY_HALVES = ("tests/worker", "tests/doors", "tests/scenarios", "tests/celery", "tests/frameworks")
-"""Folders whose tests stand above the seam of the two engines."""
+PARTS = {"tests/store/": 2, "tests/faults/": 1, "tests/stores/": 1}
+"""Into how many parts a folder's tests on PostgreSQL are divided. One part runs; of all other folders, one of three."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to script/soak what PostgreSQL repeats: further values of a test, pages in a browser, half of the rest.
+    """Leave to script/soak what PostgreSQL repeats: further values of a test, pages in a browser, a part of the rest.
 
-    Which half it is, the commit says, so that all of it runs every few commits. Everything runs on SQLite in every run,
+    Which part it is, the commit says, so that all of it runs every few commits. Everything runs on SQLite in every run,
     and so does whatever has no engine to choose.
     """
     seen: set[str] = set()
-    half = _half_of_this_commit() if SAMPLED else 0
+    commit = _hash_of_this_commit() if SAMPLED else 0
     for item in items if SAMPLED else ():
         if isinstance(item, pytest.Function) and _chooses_postgres(item):
             test = item.nodeid.partition("[")[0]
-            other_half = test.startswith(BY_HALVES) and crc32(test.encode()) % 2 != half
-            if test in seen or other_half or item.get_closest_marker("browser"):
+            parts = next((number for folder, number in PARTS.items() if test.startswith(folder)), 3)
+            is_in_part = (crc32(test.encode()) + commit) % parts == 0
+            if test in seen or not is_in_part or item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.long)
             seen.add(test)
     items.sort(key=_is_quick)
 
 
-def _half_of_this_commit() -> int:
+def _hash_of_this_commit() -> int:
     found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, check=False).stdout.strip()  # noqa: S607
-    return crc32(found) % 2
+    return crc32(found)
 
 
 LONGEST = ("tests/website", "tests/stores", "tests/faults", "tests/doors")
