@@ -152,8 +152,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 SAMPLED = bool(os.environ.get("STANDFAST_SAMPLE"))
 """Whether this run keeps to a sample of what PostgreSQL repeats, as script/test says."""
-PARTS = {"tests/store/": 2, "tests/faults/": 1, "tests/stores/": 1}
-"""Into how many parts a folder's tests on PostgreSQL are divided. One part runs; of all other folders, one of three."""
+PARTS = {"tests/store/": 3, "tests/faults/": 1, "tests/stores/": 1}
+"""Into how many parts a folder's tests on PostgreSQL are divided. One part runs; of all other folders, one of five."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -167,7 +167,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if SAMPLED else ():
         if isinstance(item, pytest.Function) and _chooses_postgres(item):
             test = item.nodeid.partition("[")[0]
-            parts = next((number for folder, number in PARTS.items() if test.startswith(folder)), 3)
+            parts = next((number for folder, number in PARTS.items() if test.startswith(folder)), 5)
             is_in_part = (crc32(test.encode()) + commit) % parts == 0
             if test in seen or not is_in_part or item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.long)
