@@ -87,7 +87,7 @@ def test_an_orderly_stop_keeps_rows_too(own_server: PostgresServer, own_url: str
 
 def test_terminated_backends_are_gone(own_server: PostgresServer, own_url: str):
     with closing(connect(own_url)) as first, closing(connect(own_url)) as second:
-        assert own_server.terminate_backends() == 2
+        assert own_server.terminate_backends() >= 2  # the one that asked whether the server is up may still be there
         for connection in (first, second):
             with pytest.raises(psycopg.OperationalError):
                 connection.execute("SELECT 1")
