@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class Ending(NamedTuple):
     replay_at: float | None = None
 
 
-_is_plain, _gate = attrgetter("plain"), attrgetter("gate")
+_is_plain, _gate, _id, _queue = map(attrgetter, ("plain", "gate", "id", "queue"))
 _states = msgspec.json.Decoder(list[str | None])
 _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, list[str | None] | None]])
 
@@ -62,7 +63,7 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]
     """
     plain = [*filter(_is_plain, transitions)] if round_.riders.shortcuts else []
     done = (yield from _complete(round_, plain)) if plain else set()
-    if len(plain) == len(transitions) and done.issuperset(map(number_of, plain)):
+    if len(done) == len(plain) == len(transitions):
         return [True] * len(transitions)
     left = [each for each in transitions if not (each.plain and each.n in done)]
     landed = iter((yield from _apply_all(round_, left)))
@@ -70,7 +71,7 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]
 
 
 def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
-    """Complete plain jobs with one statement; give the numbers of those that were moved now."""
+    """Complete plain jobs with one statement, each once; give the numbers of those that were moved now."""
     moved = {*map(number_of, plain)}
     if not round_.jobs <= moved:  # those of all others, in one order with these
         yield from lock_jobs(round_, moved)
@@ -78,14 +79,13 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     [(count,)] = yield "complete_jobs", {**given, "count": len(moved)}
     if count < len(moved):
         moved = {n for (n,) in (yield "complete_some", given)}
-    remaining = set(moved)
+    ended = plain if len(moved) == len(plain) else [*{each.n: each for each in plain if each.n in moved}.values()]
+    for queue, theirs in groupby(ended, _queue):
+        round_.notices[TOLD[Move.COMPLETE], queue] += map(_id, theirs)
     endings = []
-    for each in plain:
-        if each.n in remaining:
-            remaining.discard(each.n)  # handed in twice, it gets one notice
-            round_.notices[TOLD[Move.COMPLETE], each.queue].append(each.id)
-            if each.result or each.warning:
-                endings.append((each.n, each.result, each.warning, None, None, None, None, None, None))
+    for each in ended:
+        if each.result or each.warning:
+            endings.append((each.n, each.result, each.warning, *[None] * 6))  # noqa: PERF401 - a comprehension is a call
     if endings:
         yield "write_endings", endings
     return moved

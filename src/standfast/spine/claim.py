@@ -7,7 +7,7 @@ of equals the one that waits longest. Every tenth claim of a queue takes the lon
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -168,7 +168,7 @@ def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: Que
             yield "take_jobs", {**terms, **how, "numbers": numbers}
         rows = yield "plain_claims", {"numbers": numbers}
     if all(map(_is_plain, rows)):
-        claims = [*map(partial(_plain_claim, queue, worker, now), rows)]
+        claims = _plain_claims(queue, worker, now, rows)
     else:
         claims = yield from held_claims(round_, [*map(_number, rows)])
     return (yield from record_claims(round_, worker, queue, claims, declared))
@@ -178,18 +178,18 @@ UNDECLARED = ("replay", None, None)
 _first, _number, _is_plain, _stamp = itemgetter(0), itemgetter(2), itemgetter(-2), itemgetter(1, 2, 3)
 
 
-def _plain_claim(queue: str, worker: str, now: float, row: tuple[Any, ...]) -> Claim:
-    """Make the claim of a plain job out of a row of `plain_claims`."""
-    handler, _, n, token, id_, payload, attempts, most, start, lease, timeout, replay_mode, *rest = row
-    entered, expires, details, seen, due, _, _ = rest
-    told = _details(details)
-    return Claim(
-        *(n, token, id_, queue, handler, worker, payload, attempts, most, start, lease, timeout),
-        *(replay_mode, now, entered, expires, None, told),
-        first_seen_at=seen,
-        due_at=due,
-        plain=told.session is None,
-    )
+def _plain_claims(queue: str, worker: str, now: float, rows: Rows) -> list[Claim]:
+    """Make the claims of plain jobs out of rows of `plain_claims`."""
+    claims = []
+    for row in rows:
+        handler, _, n, token, id_, payload, attempts, most, start, lease, timeout, mode, entered, expires = row[:14]
+        details, seen, due = row[14:17]
+        told = _details(details)
+        mine = n, token, id_, queue, handler, worker, payload, attempts, most, start, lease, timeout, mode, now
+        claims.append(
+            Claim(*mine, entered, expires, None, told, first_seen_at=seen, due_at=due, plain=told.session is None)
+        )
+    return claims
 
 
 _details = lru_cache(maxsize=256)(msgspec.json.Decoder(Details).decode)

@@ -101,17 +101,23 @@ class Ends:
             return
         for transition, ok in zip(transitions, writing.result(), strict=True):
             running = self.held.pop((transition.n, transition.token), None)
-            if not ok:
-                self.fenced += 1
-                what = "job %s is no longer held here; the end of its attempt %d landed nowhere"
-                about = None if running is None else running.claim.log_fields
-                log.warning(what, transition.id, transition.attempt, extra=about)
-            elif running is not None and not transition.plain:
-                raised = transition.rider(Traceback)
-                tell(transition, running.claim, running.span, None if raised is None else raised.text)
-            if running is not None and not transition.plain:
-                self.died += ok and transition.target in {State.DEAD, State.HELD}
-                self._report(running, transition)
+            if not (ok and transition.plain):
+                self._tell(running, transition, landed=ok)
+
+    def _tell(self, running: Running | None, transition: Transition, *, landed: bool) -> None:
+        """Say what became of the end of an attempt, where that is more than that a plain job completed."""
+        if not landed:
+            self.fenced += 1
+            what = "job %s is no longer held here; the end of its attempt %d landed nowhere"
+            about = None if running is None else running.claim.log_fields
+            log.warning(what, transition.id, transition.attempt, extra=about)
+        if running is None or transition.plain:
+            return
+        if landed:
+            raised = transition.rider(Traceback)
+            tell(transition, running.claim, running.span, None if raised is None else raised.text)
+            self.died += transition.target in {State.DEAD, State.HELD}
+        self._report(running, transition)
 
     def _report(self, running: Running, transition: Transition) -> None:
         """Tell the application of a failed attempt, once its end is written or cannot be; let its exception go."""

@@ -93,8 +93,10 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """How many of the letters wait for an answer."""
     awaiting_consent: int = 0
     """How many held jobs wait for a session's consent. None of them died, and they are not among the letters."""
+    parked: int = 0
+    """How many jobs wait at a gate."""
     uncounted: frozenset[str] = frozenset()
-    """Which of `silent` and `deferred` may be more than was looked at: these are worded as "at least"."""
+    """Which of `silent` and `deferred` may be more than was looked at: these are worded without a number."""
 
 
 class MissingWorker(NamedTuple):
@@ -275,10 +277,10 @@ def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
         yield Finding(text, AlertKind.STALLED, facts.abandoned)
     if facts.silent:
         paused = " (it is paused)" if facts.paused else ""
-        text = f"{facts.queue}: nothing moves {_jobs(facts, 'silent')}{paused}"
+        text = f"{facts.queue}: nothing moves {_silent(facts)}{paused}"
         yield Finding(text, AlertKind.STALLED if unmoved(facts) else None, facts.silent)
     if facts.deferred:
-        text = f"{facts.queue}: {_jobs(facts, 'deferred')} deferred for more than an hour"
+        text = f"{facts.queue}: {_deferred(facts)} deferred for more than an hour"
         yield Finding(text, AlertKind.STALLED, facts.deferred)
     if facts.suspects and not facts.paused and facts.suspects[1] >= facts.rules.stall_warning:
         jobs, seconds = facts.suspects
@@ -373,10 +375,18 @@ def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
         yield Finding(text, AlertKind.LATE_SWEEPER, facts.sweep_age, late)
 
 
-def _jobs(facts: QueueFacts, what: str) -> str:
-    """Count jobs; where not all were looked at, there are at least so many."""
-    counted = count_of(getattr(facts, what), "job")
-    return f"at least {counted}" if what in facts.uncounted else counted
+def _silent(facts: QueueFacts) -> str:
+    """Say how many jobs nothing moves; where not all were looked at, say exactly how many are due instead."""
+    if "silent" not in facts.uncounted:
+        return count_of(facts.silent, "job")
+    return f"its jobs; {number(facts.due)} are due" if facts.due > facts.silent else "many of its jobs"
+
+
+def _deferred(facts: QueueFacts) -> str:
+    """Say how many jobs are deferred; where not all were looked at, say exactly how many wait at a gate instead."""
+    if "deferred" not in facts.uncounted:
+        return count_of(facts.deferred, "job")
+    return f"of {count_of(facts.parked, 'job')} that wait at a gate, many are"
 
 
 def conditions(facts: StoreFacts) -> dict[Key, Condition]:

@@ -342,6 +342,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
         abandoned=facts.abandoned.get(queue.name, 0),
         silent=facts.silent.get(queue.name, 0),
         deferred=dict(facts.deferred).get(queue.name, 0),
+        parked=queue.counts.parked,
         long_holds=_long_holds(facts, queue.name, now),
         suspects=next(((number, now - since) for of, number, since in facts.suspects if of == queue.name), None),
         idle_seconds=None if queue.claimed_at is None else now - queue.claimed_at,
@@ -351,7 +352,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
 
 
 def _uncounted(queue: str, facts: Facts) -> frozenset[str]:
-    """Name what may be more than was looked at, so that its number is shown as a lower bound."""
+    """Name what may be more than was looked at, so that it is worded without a number."""
     silent = {"silent"} if queue in facts.silent_uncounted else set()
     return frozenset(silent | {"deferred"} if facts.deferred_uncounted else silent)
 
