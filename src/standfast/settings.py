@@ -86,8 +86,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds a session's message is kept once it was read."""
     consent_lifetime: Setting = Setting(CONSENT_LIFETIME, "default")
     """Seconds a consent lives at most."""
-    replay: Setting = Setting("replay", "default")
-    """What follows an unknown outcome of a handler that does not say it itself."""
+    replay: ReplayMode | None = None
+    """What follows an unknown outcome of a handler that does not say it itself, if the file has `[store] replay`."""
     ingest: dict[str, dict[str, Any]] = {}
     """The sources whose webhooks become jobs, as they are written; `wings.ingest.sources` reads them."""
     hosts: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, APPROVAL_TTL),
         keep_inbox=_lasting(config.value, "keep_inbox", file.store.keep_inbox, KEEP_INBOX),
         consent_lifetime=_lasting(config.value, "consent_lifetime", file.store.consent_lifetime, CONSENT_LIFETIME),
-        replay=_first(None, None, file.store.replay, default="replay"),
+        replay=file.store.replay,
         notify=file.notify,
         policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
         log=_one_of("STANDFAST_LOG", environment, LOGS, "auto"),

@@ -57,6 +57,40 @@ async def test_with_a_verify_first_default_a_handler_without_effects_is_refused_
         assert sf.handler("mail", replay="manual")(lambda _job: None).declaration.replay_mode == "manual"
 
 
+async def test_a_process_whose_file_names_no_default_takes_the_one_that_another_published(stores, url, monkeypatch):
+    async with stores("verify_first") as named:
+        named.handler("ticket", effects=[Effect("ticket", lambda _job: True)])(lambda _job: None)
+        await named.enqueue("ticket")
+    monkeypatch.delenv("STANDFAST_CONFIG")
+    async with Standfast(url) as bare:
+        ticket = bare.handler("ticket", effects=[Effect("ticket", lambda _job: True)])(lambda _job: None)
+        blind = bare.handler("pay")(lambda _job: None)
+        loud = bare.handler("mail", replay="replay")(lambda _job: None)
+        await bare.enqueue("pay")
+        assert [each.declaration.replay_mode for each in (ticket, blind, loud)] == ["verify_first", "manual", "replay"]
+        described = await bare.queues.describe()
+        shown = {queue: described[queue]["handlers"][0]["replay"] for queue in ("ticket", "pay", "mail")}
+        assert shown == {"ticket": "verify_first", "pay": "manual", "mail": "replay"}
+        late = bare.handler("late")(lambda _job: None)
+        assert late.declaration.replay_mode == "manual", "registered after the store was read"
+
+
+async def test_an_unknown_outcome_follows_the_default_of_another_process(stores, url, monkeypatch):
+    async with stores("manual") as named:
+        await named.enqueue("pay")
+    monkeypatch.delenv("STANDFAST_CONFIG")
+    async with Standfast(url) as bare:
+        bare.queue("pay", attempts=2, backoff=no_backoff())
+
+        @bare.handler("pay")
+        async def pay(_):
+            raise Uncertain("did it?")
+
+        async with bare.worker():
+            paid = await ended(bare, (await bare.enqueue("pay")).id)
+        assert failure_of(paid).reason_code == "unknown_commit_state"
+
+
 def test_an_unknown_default_is_refused_with_the_file_that_says_it(stores):
     with pytest.raises(ConfigurationError, match=r"standfast.toml: .*sometimes"):
         stores("sometimes")

@@ -23,7 +23,10 @@ async def enqueue_each(
     laid_out = [_laid_out(acceptor, each) for each in wanted]
     admitted = [await _admitted(admission, each) for each in laid_out]
     jobs = [each for each in admitted if isinstance(each, NewJob)]
-    answers = iter(await _stored(reception, jobs))
+    stored = await _stored(reception, jobs)
+    answered = zip(jobs, stored, strict=True)
+    await admission.point_out(job for job, each in answered if isinstance(each, Receipt) and each.outcome != "spooled")
+    answers = iter(stored)
     return [next(answers) if isinstance(each, NewJob) else each for each in admitted]
 
 

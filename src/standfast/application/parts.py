@@ -26,6 +26,7 @@ from standfast.wings.alerts.surfaces import read as read_notify
 from standfast.wings.alerts.verbs import Alerts
 from standfast.wings.audit.verbs import Audit
 from standfast.wings.consent.verbs import Consent
+from standfast.wings.effects.default_replay import DefaultReplay
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.health.verbs import wrong_now
 from standfast.wings.http.sender import Sender
@@ -78,6 +79,7 @@ class Parts:
             self._store, self._ready, self._registry, self._acceptor, self._admission, tracing=self.tracing
         )
         self.policy = Policies(self._store, self._declared, self.settings.policy)
+        self._default_replay = DefaultReplay(self._registry, self.settings.replay)
         self.shared_settings = self._new_shared_settings()
         self.dead_letters = self._new_letters()
         self.approvals = self.dead_letters.approvals
@@ -160,7 +162,9 @@ class Parts:
     def _new_shared_settings(self) -> SharedSettings:
         """Make what publishes the settings that every process reads in the store."""
         given = self.settings
-        return SharedSettings(self._store, self._declared, groups=given.groups, hidden=given.hidden)
+        return SharedSettings(
+            self._store, self._declared, groups=given.groups, hidden=given.hidden, replay=self._default_replay
+        )
 
     def _new_letters(self) -> DeadLetters:
         """Make what decides about letters."""

@@ -107,11 +107,10 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         """Register a function, plain or async, as the one that does a queue's work.
 
         `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects` before a repeat
-        if any may be there; `"manual"` leaves every repeat to a person. Without it, `[store] replay` in
-        `standfast.toml` decides, and without that it is `"replay"`. `when_landed` says what to do if that look finds
-        that every effect happened: `"resume"` runs the handler again with `e.done` true, so that the code after the
-        effects runs too; `"complete"` completes the job. The default is `"resume"` for handlers that record effects
-        with `job.effect` or `job.once`, else `"complete"`. See docs/effects.md.
+        if any may be there; `"manual"` leaves every repeat to a person. The default is `[store] replay` of
+        `standfast.toml`, else `"replay"`. `when_landed` says what to do if that look finds that every effect happened:
+        `"resume"` runs the handler again with `e.done` true, so that the code after the effects runs too; `"complete"`
+        completes the job; without it, handlers that record effects are resumed. See docs/effects.md.
         With `consent`, it is entered only for sessions that have consented (`sf.consent`); see docs/sessions.md.
         `requires` are probes, functions that say yes or URLs that answer 2xx: while one says no, the handler is
         disabled in this process, and its jobs wait without spending attempts. See docs/agents.md.
@@ -121,9 +120,8 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         the same where there is none; where payloads are collected, write `job: Job[list[Mail]]` and `input=Mail`.
         """
         refuse_unknown_of_handler(queue, unknown, ("input", *HandlerOptions.__annotations__))
-        mode = self.settings.replay.value if replay is None else replay
-        given: dict[str, Any] = {"replay": mode, "risk": risk, "timeout": timeout}
-        declaration = declare(queue, name, consent=consent, when_landed=when_landed, **given)
+        said: dict[str, Any] = {"consent": consent, "when_landed": when_landed, "risk": risk, "timeout": timeout}
+        declaration = declare(queue, name, replay=replay or self._default_replay.mode(effects), **said)
         options: dict[str, Any] = {
             "effects": checked_effects(declaration, effects, by_default=replay is None),
             "requires": checked_probes(requires),
@@ -141,6 +139,8 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
             for wrap in self._wraps:
                 wrap_function(handler, wrap)
             self._registry.add(handler)
+            if replay is None:
+                self._default_replay.add(handler)
             self._declared.changed()
             return handler
 

@@ -1,15 +1,16 @@
-"""What a queue's rules say about a newcomer: is the queue known, and may its request be sent where it leads?
+"""What is said about newcomers: is the queue known, has it the handler, and may its request be sent where it leads?
 
 What this process declared answers first; only what that leaves open is asked of the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 
 from standfast.concurrency.flows import run_off_loop
 from standfast.concurrency.threads import run_in_thread
-from standfast.errors import UnknownQueue
+from standfast.errors import StoreUnavailable, UnknownQueue
 from standfast.job import HTTP, NewJob
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
@@ -17,6 +18,11 @@ from standfast.store.store import Store
 from standfast.wings.http import verbs as http
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.declarations import Declarations
+
+log = logging.getLogger("standfast.queue")
+
+MOST_NAMED = 1024
+"""How many handlers are remembered to have been looked for."""
 
 
 class Admission:
@@ -27,6 +33,7 @@ class Admission:
         self._declared = declared
         self.strict = strict
         self._published: set[str] = set()
+        self._looked_for: set[tuple[str, str]] = set()
 
     async def published(self, queue: str) -> bool:
         """Tell whether a process ever published a queue, by its rules or by a handler."""
@@ -40,6 +47,24 @@ class Admission:
         """Refuse jobs of one queue that it does not take."""
         if self._left_open(jobs):
             await run_off_loop(self._ask_the_store, jobs)
+
+    async def point_out(self, stored: Iterable[NewJob]) -> None:
+        """Warn, once for each name, of a handler that no process ever published while its queue has others.
+
+        Its jobs are stored and not refused: a producer may be deployed before its workers are.
+        """
+        places = {(job.queue, job.handler) for job in stored} - self._looked_for
+        unsure = [place for place in places if self._declared.registry.find(*place) is None]
+        if not unsure:
+            return
+        try:
+            known = await self._store.read(queue_scripts.published_handlers())
+        except StoreUnavailable:  # the next call may look
+            return
+        if len(self._looked_for) < MOST_NAMED:
+            self._looked_for.update(unsure)
+        for place in unsure:
+            _warn_of_unknown(*place, known)
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
@@ -69,3 +94,14 @@ class Admission:
             return None
         self._declared.publish_now()
         return self._store.read(queue_scripts.published_rules(queue)).result()
+
+
+def _warn_of_unknown(queue: str, handler: str, known: Collection[tuple[str, str]]) -> None:
+    """Warn if a handler is not known that should be. A queue that has none may be new, unless its name is a slip."""
+    from difflib import get_close_matches  # noqa: PLC0415 - few callers name what nobody has
+
+    theirs = {name for of, name in known if of == queue}
+    near = get_close_matches(handler, theirs or ({name for _, name in known} if handler == queue else ()))
+    if handler not in theirs and (theirs or near):
+        meant = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+        log.warning("queue %r has no handler %r%s; its jobs wait until a process has one", queue, handler, meant)

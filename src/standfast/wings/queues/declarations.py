@@ -21,6 +21,10 @@ from standfast.wings.queues import publishing
 log = logging.getLogger("standfast.queue")
 
 
+Publisher = tuple[Callable[[], None], Callable[[], None] | None]
+"""What publishes, and what only looks, if anything."""
+
+
 class Declarations:
     """The rules and handlers of this process."""
 
@@ -42,11 +46,16 @@ class Declarations:
         self._overruled: dict[str, str] = {}
         self.further: Callable[[], dict[str, Any]] = dict
         """Gives what else this process declares, by name, to compare."""
-        self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
+        self._before: list[Publisher] = []
+        self._besides: list[Publisher] = []
 
     def add_publisher(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
         """Have something else put in force each time declarations are, or looked at where nothing is published."""
         self._besides.append((publish, look))
+
+    def publish_before_handlers(self, publish: Callable[[], None], look: Callable[[], None]) -> None:
+        """Have something put in force first, as handlers are declared by what it says."""
+        self._before.append((publish, look))
 
     def publish_nothing(self) -> None:
         """Open the store and leave its rules as they are, from now on."""
@@ -122,14 +131,15 @@ class Declarations:
 
     def _publications(self) -> Iterator[Callable[[], None]]:
         """Give what must be done to put everything in force, or only to know what is."""
+        yield from self._of(self._before)
         handlers = self.registry.declarations()
         if self._publishes and (self.rules or handlers):
             publication = Publication(dict(self._in_code), handlers, self.named, self._file)
             yield partial(publishing.publish, self._store, publication)
-        for publish, look in self._besides:
-            found = publish if self._publishes else look
-            if found is not None:
-                yield found
+        yield from self._of(self._besides)
+
+    def _of(self, publishers: Sequence[Publisher]) -> Iterator[Callable[[], None]]:
+        return filter(None, [publish if self._publishes else look for publish, look in publishers])
 
     def _tell_overruled(self) -> None:
         """Say once what does not hold as the code has it: now logs are set up, unlike where it was declared."""

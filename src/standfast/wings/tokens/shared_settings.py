@@ -1,4 +1,7 @@
-"""Who is in which groups, and which further names hide their values: published by processes that work, read by all."""
+"""Who is in which groups, which further names hide their values, and how handlers replay that do not say so themselves.
+
+Published by processes that work, read by all.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,25 @@ from typing import Any
 import msgspec
 
 from standfast import redact
+from standfast.rules import ReplayMode
 from standfast.spine.accept import user
 from standfast.store.store import Store
+from standfast.wings.effects.default_replay import DefaultReplay
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.tokens import settings_scripts
 from standfast.wings.tokens.settings_scripts import SharedSetting
 
 GROUPS = "groups"
 HIDDEN_NAMES = "redact"
+REPLAY = "replay"
 
 _groups = msgspec.json.Decoder(dict[str, list[str]]).decode
 _names = msgspec.json.Decoder(list[str]).decode
+_mode = msgspec.json.Decoder(ReplayMode).decode
 
 
 class SharedSettings:
-    """`[groups]` and `[redact]` of this process's file, where it has them, and what the store has of them."""
+    """`[groups]`, `[redact]` and `[store] replay` of this process's file, where it has them, and what the store has."""
 
     def __init__(
         self,
@@ -31,18 +38,22 @@ class SharedSettings:
         *,
         groups: Mapping[str, Sequence[str]] | None,
         hidden: Sequence[str] | None,
+        replay: DefaultReplay,
     ) -> None:
         self._store = store
+        self._replay = replay
         self._written: dict[str, Any] = {}
         if groups is not None:
             self._written[GROUPS] = {person: sorted(set(theirs)) for person, theirs in groups.items()}
         if hidden is not None:
             self._written[HIDDEN_NAMES] = sorted(set(hidden))
             redact.hide_also(hidden)
-        declared.add_publisher(self.put_in_force, self.look)
+        if replay.named is not None:
+            self._written[REPLAY] = replay.named
+        declared.publish_before_handlers(self.put_in_force, self.look)
 
     def put_in_force(self) -> None:
-        """Put in force what this process's file says, if anything; learn which names hide their values."""
+        """Put in force what this process's file says, if anything; learn what the store says."""
         for name, value in self._written.items():
             text = msgspec.json.encode(value, order="sorted").decode()
             if self._store.read(settings_scripts.value(name)).result() != text:
@@ -50,9 +61,11 @@ class SharedSettings:
         self.look()
 
     def look(self) -> None:
-        """Learn which names hide their values."""
+        """Learn which names hide their values, and which replay mode handlers have that name none."""
         hidden = self._store.read(settings_scripts.value(HIDDEN_NAMES)).result()
         redact.hide_also(() if hidden is None else _names(hidden))
+        mode = self._store.read(settings_scripts.value(REPLAY)).result()
+        self._replay.settle(None if mode is None else _mode(mode))
 
     async def groups_of(self, person: str) -> Sequence[str]:
         """Read the groups of a person, as they are published now."""

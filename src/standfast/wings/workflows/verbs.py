@@ -184,11 +184,16 @@ class Workflows:
             fingerprint=_fingerprint(ordered),
             key=key,
         )
+        started = _workflow_id(await self._write(start), workflow.name, key)
+        await self._admission.point_out(jobs)
+        return started
+
+    async def _write(self, start: Start) -> Any:
         if self._tracing is None:
-            return _workflow_id(await self._store.write(graphs.start, start), workflow.name, key)
-        with self._tracing.enqueue_span(workflow.name, {WORKFLOW: start.id, BATCH: len(jobs)}) as span:
-            carried = msgspec.structs.replace(start, jobs=[stamped(job, span) for job in jobs])
-            return _workflow_id(await self._store.write(graphs.start, carried), workflow.name, key)
+            return await self._store.write(graphs.start, start)
+        with self._tracing.enqueue_span(start.name, {WORKFLOW: start.id, BATCH: len(start.jobs)}) as span:
+            carried = msgspec.structs.replace(start, jobs=[stamped(job, span) for job in start.jobs])
+            return await self._store.write(graphs.start, carried)
 
     def _new_job(self, step: Step, session: str | None) -> NewJob:
         """Give a step's job an id of its own: a workflow can be started more than once."""
