@@ -241,7 +241,8 @@ def _numbers(given: Given) -> set[int] | None:
     if not isinstance(given, dict):
         return {row[0] for row in given} if all(isinstance(row[0], int) for row in given) else None
     if "numbers" in given:
-        return set(json.loads(given["numbers"]))
+        numbers = given["numbers"]
+        return set(numbers if isinstance(numbers, list) else json.loads(numbers))
     if "effects" in given:
         return {n for n, *_ in json.loads(given["effects"])}
     return {given["n"]} if "n" in given else None

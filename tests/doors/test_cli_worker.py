@@ -10,6 +10,7 @@ from tests.doors.processes import WorkerProcess, eventually, on_terminal, standf
 
 APP = """
 import asyncio
+import sys
 import time
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def greet(job):
 @sf.handler("other")
 def other(job):
     return "other"
+
+
+@sf.handler("turns")
+def turns(job):
+    return sys.getswitchinterval()
 
 
 @sf.handler("patient")
@@ -72,11 +78,16 @@ def status(job):
 def test_runs_a_job_of_another_process_without_waiting_for_a_poll():
     with WorkerProcess("app:sf") as worker:
         ready = worker.says("is ready for")
-        assert "greet, other, patient, endless" in ready
+        assert "greet, other, turns, patient, endless" in ready
         assert " on sqlite:///standfast.db is ready" in ready
         assert waited(enqueue("greet", '"ann"'))["result"] == "hello ann"
         worker.signal(signal.SIGTERM)
         assert worker.ends() == 0
+
+
+def test_a_function_that_computes_in_a_worker_process_lets_the_others_go_on_within_a_millisecond():
+    with WorkerProcess("app:sf"):
+        assert 0 < waited(enqueue("turns"))["result"] < 0.001
 
 
 def test_sigterm_lets_what_runs_finish_and_exits_0(here):

@@ -47,7 +47,8 @@ a [message](sessions.md) is kept that was read; default seven days), `consent_li
 most; default 30 days), `replay` (what follows an [unknown outcome](effects.md) of a handler that has no `replay=` of
 its own: `"replay"`, the default, repeats it; `"manual"` leaves it to a person; `"verify_first"` looks at its effects,
 and refuses at its registration a handler that declares none; workers and servers publish the default, and a
-process whose file does not name one takes it from the store, where a handler without effects is then `"manual"`) and `otel` (the same as `STANDFAST_OTEL`).
+process whose file does not name one takes it from the store, where a handler without effects is then `"manual"`)
+and `otel` (the same as `STANDFAST_OTEL`).
 `[server]` takes `hosts`: the names the
 [server](rest.md) answers to, beside the loopback's, and `readers`: how many [live views](notices.md) it serves at once
 (default 500); `connections` (1000) and `connections_per_address` (250), its [limits](rest.md#limits);

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 import apsw
+import msgspec
 import pytest
 
 from standfast.application.wings import store_at
@@ -184,6 +185,19 @@ def test_a_statement_uses_the_index_it_was_written_for(connection, name, index):
 def test_no_statement_walks_through_a_growing_table(connection, name):
     steps = scanned(connection, STATEMENTS[name])
     assert name in SCANS or steps == []
+
+
+@pytest.mark.parametrize("name", [name for name, statement in STATEMENTS.items() if statement.spanned])
+def test_no_statement_about_numbers_without_gaps_walks_further_than_they_go(connection, name):
+    along = msgspec.structs.replace(STATEMENTS[name], sql=STATEMENTS[name].spanned)
+    assert name in SCANS or scanned(connection, along) == []
+
+
+@pytest.mark.parametrize("name", ["insert_jobs", "take_jobs", "plain_claims", "complete_jobs", "complete_some"])
+def test_what_every_job_runs_walks_along_the_jobs_themselves_and_no_index_of_all_that_runs(connection, name):
+    along = msgspec.structs.replace(STATEMENTS[name], sql=STATEMENTS[name].spanned)
+    steps = [step for step in plan(connection, along) if "INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in step]
+    assert len(steps) == along.sql.count("BETWEEN")
 
 
 @pytest.mark.parametrize("name", SCANS)

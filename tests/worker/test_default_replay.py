@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from standfast import ConfigurationError, Effect, Standfast, Uncertain, no_backoff
+from standfast import ConfigurationError, Effect, Handler, Standfast, Uncertain, no_backoff
 from tests.waiting import ended, failure_of
 
 
@@ -63,15 +64,17 @@ async def test_a_process_whose_file_names_no_default_takes_the_one_that_another_
         await named.enqueue("ticket")
     monkeypatch.delenv("STANDFAST_CONFIG")
     async with Standfast(url) as bare:
-        ticket = bare.handler("ticket", effects=[Effect("ticket", lambda _job: True)])(lambda _job: None)
-        blind = bare.handler("pay")(lambda _job: None)
-        loud = bare.handler("mail", replay="replay")(lambda _job: None)
+        ticket: Handler[Any, Any] = bare.handler("ticket", effects=[Effect("ticket", lambda _job: True)])(
+            lambda _job: None
+        )
+        blind: Handler[Any, Any] = bare.handler("pay")(lambda _job: None)
+        loud: Handler[Any, Any] = bare.handler("mail", replay="replay")(lambda _job: None)
         await bare.enqueue("pay")
         assert [each.declaration.replay_mode for each in (ticket, blind, loud)] == ["verify_first", "manual", "replay"]
         described = await bare.queues.describe()
         shown = {queue: described[queue]["handlers"][0]["replay"] for queue in ("ticket", "pay", "mail")}
         assert shown == {"ticket": "verify_first", "pay": "manual", "mail": "replay"}
-        late = bare.handler("late")(lambda _job: None)
+        late: Handler[Any, Any] = bare.handler("late")(lambda _job: None)
         assert late.declaration.replay_mode == "manual", "registered after the store was read"
 
 

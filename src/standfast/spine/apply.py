@@ -17,7 +17,7 @@ import msgspec
 from standfast.lifecycle import MOVES, TOLD, Move, State, Suspicion, Transition
 from standfast.spine.riders import Marks
 from standfast.store.scripts import Patience, number_of, writes
-from standfast.store.steps import Round, Script, encode, lock_jobs, text
+from standfast.store.steps import Round, Script, lock_jobs, text
 
 KEPT_IN_HISTORY = frozenset(
     {Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY, Move.RESOLVE, Move.DISCARD}
@@ -75,7 +75,7 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     moved = {*map(number_of, plain)}
     if not round_.jobs <= moved:  # those of all others, in one order with these
         yield from lock_jobs(round_, moved)
-    given = {"numbers": encode([*moved]).decode(), "now": round_.now}
+    given = {"numbers": sorted(moved), "now": round_.now}
     [(count,)] = yield "complete_jobs", {**given, "count": len(moved)}
     if count < len(moved):
         moved = {n for (n,) in (yield "complete_some", given)}
@@ -173,8 +173,7 @@ def _move(now: float, transitions: Sequence[Transition]) -> Script[None]:
     for (move, delay, spends, defers, landed, suspicion), numbers in alike.items():
         in_place = suspicion is not None and suspicion.in_place
         target = MOVES[move][1]
-        times = _times(now, delay) if target == State.QUEUED else (None, None, now)
-        due_at, ready_at, finished_at = times
+        due_at, ready_at, finished_at = _times(now, delay) if target == State.QUEUED else (None, None, now)
         counts = {"spends": spends, "defers": defers, "landed": landed}
         counts["suspect"] = None if suspicion is None else int(suspicion.suspect)
         when = {"due_at": None if in_place else due_at, "ready_at": ready_at, "finished_at": finished_at}

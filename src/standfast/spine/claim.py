@@ -159,14 +159,17 @@ def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: Que
         lanes = rows or (yield "lane_heads", {**among, "handlers": encode(demand.handlers).decode()})
         if not lanes or HTTP in map(_first, lanes):
             return None if lanes else []
-        numbers = lanes[0][2]
-        if numbers is None:
-            numbers = text((yield from pick(round_, demand, rules, [row[:2] for row in lanes], wanted=demand.slots)))
+        if lanes[0][2] is None:
+            numbers = yield from pick(round_, demand, rules, [row[:2] for row in lanes], wanted=demand.slots)
+        else:
+            numbers = decode_numbers(lanes[0][2])
         for handler in {*map(_first, lanes)}:
             mode, timeout, _ = declared.get(handler, UNDECLARED)
             how = {"replay_mode": mode, "timeout": rules.timeout if timeout is None else timeout, "handler": handler}
             yield "take_jobs", {**terms, **how, "numbers": numbers}
         rows = yield "plain_claims", {"numbers": numbers}
+        if numbers != [*map(_number, rows)]:
+            rows = [*map({row[2]: row for row in rows}.__getitem__, numbers)]
     if all(map(_is_plain, rows)):
         claims = _plain_claims(queue, worker, now, rows)
     else:
@@ -183,8 +186,7 @@ def _plain_claims(queue: str, worker: str, now: float, rows: Rows) -> list[Claim
     claims = []
     for row in rows:
         handler, _, n, token, id_, payload, attempts, most, start, lease, timeout, mode, entered, expires = row[:14]
-        details, seen, due = row[14:17]
-        told = _details(details)
+        told, seen, due = _details(row[14]), *row[15:17]
         mine = n, token, id_, queue, handler, worker, payload, attempts, most, start, lease, timeout, mode, now
         claims.append(
             Claim(*mine, entered, expires, None, told, first_seen_at=seen, due_at=due, plain=told.session is None)
@@ -285,11 +287,10 @@ def take(
     """Raise attempt and token of the chosen jobs, and stamp the rules in force on them; give what is declared."""
     declared = yield from handler_stamps(demand.queue, demand.modes)
     stamps = {"attempts": rules.attempts, "lease": rules.lease}
-    chosen = text(numbers)
     for handler in {handler for handler, _ in lanes}:
         replay_mode, timeout, _ = declared.get(handler, ("replay", None, None))
         how = {"replay_mode": replay_mode, "timeout": rules.timeout if timeout is None else timeout}
-        taken = {"numbers": chosen, "handler": handler, "worker": worker, "now": round_.now}
+        taken = {"numbers": [*numbers], "handler": handler, "worker": worker, "now": round_.now}
         yield "take_jobs", {**taken, **stamps, **how}
     return declared
 

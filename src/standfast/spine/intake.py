@@ -157,7 +157,7 @@ def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
     for terms, (theirs, ids) in _by_terms(jobs, numbers).items() if jobs else ():
         queue = terms[0]
         row = hot_row(round_, Terms(*terms), known[queue])
-        row["numbers"] = encode(theirs).decode()
+        row["numbers"] = theirs
         yield "insert_jobs", row
         round_.notices[NoticeKind.ENQUEUED, queue] += ids
         delay = row["due_at"] - now

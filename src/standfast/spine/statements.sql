@@ -124,7 +124,7 @@ SELECT n, id FROM body WHERE n IN :integers(numbers)
 -- One hot row for each of these bodies, all alike.
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
 SELECT n, :queue, :handler, :priority, 'queued', :due_at, :ready_at, :now, :budget, :asked_lease, :asked_expiry, :expires_at
-FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
+FROM body WHERE n IN :integers(numbers)
 
 -- name: insert_jobs (postgres)
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
@@ -347,11 +347,12 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n IN :integers(numbers) AND handler = :handler
 
 -- name: plain_claims
--- What a claim of a plain job needs, and whether it is one: the others must be read by held_claims. The columns are take_lane's.
+-- What a claim of a plain job needs, and whether it is one: the others must be read by held_claims. The columns are take_lane's, and
+-- SQLite's rows come in the order of the numbers.
 SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
   j.entered_at, j.expires_at, b.details, coalesce(b.first_seen_at, b.created_at), j.due_at,
   j.token = 1 AND coalesce(j.thread_gate, j.landed, j.occupies, j.pending, j.progress_start, b.idempotency_key, b.coalesced) IS NULL, 0
-FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
+FROM job AS j CROSS JOIN body AS b ON b.n = j.n WHERE j.n IN :integers(numbers)
 
 -- name: plain_claims (postgres)
 SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,

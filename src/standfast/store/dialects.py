@@ -3,7 +3,7 @@
 It is written as PostgreSQL wants it: with casts, and with the rows that it locks. SQLite has no `::`, and one writer at
 a time. What is left are arrays and batches, which cross as JSON:
 
-    n IN :integers(numbers)        one of a JSON array of numbers; `:texts(ids)` likewise
+    n IN :integers(numbers)        one of an array of numbers; `:texts(ids)` likewise
     :rows(bigint, text)            the rows of a batch, where `VALUES (…), (…)` could stand, and their columns' types
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 _ARRAY = re.compile(r"IN :(integers|texts)\((\w+)\)")
+_NUMBERS = re.compile(r"IN :integers\(numbers\)")
 _BATCH = re.compile(r":rows\(([a-z ,]+)\)")
 _CAST = re.compile(r"::(?:text|jsonb?|integer|bigint|double precision|boolean)\b")
 _LOCK = re.compile(r"\s+FOR (?:UPDATE|NO KEY UPDATE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?")
@@ -24,6 +25,11 @@ def in_sqlite(sql: str) -> str:
     sql = _BATCH.sub("VALUES :rows", sql)
     sql = _LOCK.sub("", sql) if "FOR " in sql else sql
     return _CAST.sub("", sql)
+
+
+def over_span(sql: str) -> str:
+    """Write a statement about numbers as SQLite takes it where they have no gaps: it walks along them."""
+    return in_sqlite(_NUMBERS.sub("BETWEEN :first AND :last", sql)) if _NUMBERS.search(sql) else ""
 
 
 def in_postgres(sql: str) -> str:

@@ -35,7 +35,7 @@ import msgspec
 
 from standfast.store import columns
 from standfast.store.columns import Columns, expand
-from standfast.store.dialects import TRANSLATED
+from standfast.store.dialects import TRANSLATED, over_span
 
 DIALECTS = tuple(TRANSLATED)
 FILE = "statements.sql"
@@ -85,6 +85,8 @@ class Statement(msgspec.Struct, frozen=True):
     remembered: bool = False
     changes_rules: bool = False
     assumes: str | None = None
+    spanned: str = ""
+    """Its text for an array of numbers without gaps, which crosses as the first and the last; SQLite's alone."""
 
     def for_rows(self, rows: int, width: int) -> str:
         """Write the statement out for a batch of so many rows."""
@@ -116,6 +118,7 @@ class StatementSource(NamedTuple):
             remembered="remembered" in self.says,
             changes_rules="changes" in self.says,
             assumes=self.says.get("assumes"),
+            spanned=over_span(expand(text, known, dialect)) if dialect == "sqlite" else "",
         )
 
 

@@ -38,7 +38,12 @@ def drive(connection: Connection, script: Script[T]) -> T:
 
 
 def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
-    named = parameters if isinstance(parameters, dict) else {"rows": text(parameters)}
+    if not isinstance(parameters, dict):
+        named = {"rows": text(parameters)}
+    elif type(numbers := parameters.get("numbers")) is list:
+        named = parameters = {**parameters, "numbers": text(numbers)}
+    else:
+        named = parameters
     session = connection.session
     if session is None:
         cursor = connection.execute(STATEMENTS[name].sql, named)

@@ -26,7 +26,7 @@ from standfast.store.sqlite.handle import LARGEST_WAL, closed_on_failure, roll_b
 from standfast.store.sqlite.neighbours import begin
 from standfast.store.sqlite.promotion_mark import check_usable, claims_frozen
 from standfast.store.statements import Statement, on_demand
-from standfast.store.steps import Batch, Round, Rows, Script
+from standfast.store.steps import Batch, Round, Rows, Script, text
 
 log = logging.getLogger("standfast.store")
 
@@ -69,7 +69,13 @@ def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] 
     if not statement.sql:
         return []
     if isinstance(parameters, dict):
-        cursor = connection.execute(statement.sql, parameters)
+        query = statement.sql
+        if statement.spanned and type(numbers := parameters["numbers"]) is list:
+            if numbers and numbers == [*range(numbers[0], numbers[0] + len(numbers))]:
+                query, parameters = statement.spanned, {**parameters, "first": numbers[0], "last": numbers[-1]}
+            else:
+                parameters = {**parameters, "numbers": text(numbers)}
+        cursor = connection.execute(query, parameters)
         return cursor.fetchall() if statement.gives_rows else [(connection.changes(),)]
     changed = start = 0
     while left := len(parameters) - start:
