@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -11,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
-from standfast import Effect, Permanent
-from standfast.celery import Celery, Task, shared_task
+from standfast import Cancel, Effect, Permanent
+from standfast.celery import Celery, Task, current_app, shared_task
 from standfast.celery.exceptions import (
     Ignore,
     MaxRetriesExceededError,
@@ -41,6 +42,52 @@ def test_a_task_is_on_disk_at_once_and_gives_its_result(app, work):
     assert (result.state, result.get(1), result.successful()) == ("SUCCESS", 5, True)
     assert AsyncResult(result.id).get(1) == 5
     assert add(2, 3) == 5
+
+
+def test_control_revokes_one_task_or_several(every_url):
+    app = Celery("shop", broker=every_url)
+    wait = app.task(lambda: None)
+    one, two, three = (wait.apply_async(countdown=60) for _ in range(3))
+    app.control.revoke(one.id, terminate=True, signal="SIGKILL")
+    app.control.terminate([two.id])
+    assert [each.state for each in (one, two, three)] == ["REVOKED", "REVOKED", "PENDING"]
+    asyncio.run(app.sf.close())
+
+
+def test_a_task_that_was_revoked_while_it_ran_ends_as_what_it_says(app):
+    @app.task(bind=True)
+    def copy(self, how):
+        self.AsyncResult(self.request.id).revoke()
+        while not self.job.cancelled:
+            time.sleep(0.01)
+        if how == "ignore":
+            raise Ignore
+        return Cancel("stopped at row 5") if how == "cancel" else "done"
+
+    results = {how: copy.delay(how) for how in ("ignore", "cancel", "return")}
+    with app.sf.sync.worker():
+        assert results["return"].get(20) == "done"
+        for each in results.values():
+            each.get(20, propagate=False)
+    assert {how: each.state for how, each in results.items()} == {
+        "ignore": "REVOKED",
+        "cancel": "REVOKED",
+        "return": "SUCCESS",
+    }
+
+
+def test_current_app_is_the_app_that_was_made_last(app, tmp_path):
+    @app.task(name="add")
+    def add(x, y):
+        return x + y
+
+    assert current_app.tasks["add"] is add
+    assert AsyncResult(current_app.send_task("add", (1, 2)).id, app=current_app).state == "PENDING"
+    current_app.conf.timezone = "Asia/Tokyo"
+    assert app.conf.timezone == "Asia/Tokyo"
+    later = Celery("later", broker=str(tmp_path / "later.db"))
+    assert current_app.main == "later"
+    assert repr(current_app) == repr(later)
 
 
 def test_wrong_arguments_are_refused_where_they_are_given(app):

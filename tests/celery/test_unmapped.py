@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from standfast.celery import Celery, group, shared_task
+from standfast.celery import Celery, group, shared_task, unmapped
 from standfast.celery.schedules import crontab, schedule
 from standfast.errors import ConfigurationError
 
@@ -99,6 +101,7 @@ def test_settings_that_hold_anyway_are_taken(app, setting, value):
         ("signals", "task_sent", "on_failure"),
         ("exceptions", "SoftTimeLimitExceeded", "time_limit"),
         ("schedules", "solar", "eta"),
+        ("result", "allow_join_result", "disable_sync_subtasks"),
     ],
 )
 def test_names_that_do_not_map_are_refused_at_their_import(module, name, names):
@@ -191,12 +194,50 @@ def test_retries_that_a_job_cannot_keep_are_refused(app):
 
 
 @pytest.mark.parametrize(
-    ("name", "names"), [("control", "revoke"), ("events", "subscribe"), ("backend", "AsyncResult")]
+    ("name", "names"), [("events", "subscribe"), ("backend", "AsyncResult"), ("GroupResult", r"AsyncResult\(id\)")]
 )
 def test_attributes_of_an_app_that_do_not_map_say_so(app, name, names):
     with pytest.raises(ConfigurationError, match=names):
         getattr(app, name)
     assert not hasattr(app, "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "names"),
+    [
+        ("control", "inspect", "standfast workers"),
+        ("control", "purge", "revoke"),
+        ("task", "map", r"group\(task\.s\(item\)"),
+        ("task", "chunks", "group"),
+        ("task", "replace", "at the end of this one"),
+        ("request", "root_id", r"self\.job"),
+        ("result", "children", r"\.parent"),
+        ("result", "name", r"\.view"),
+        ("group", "id", r"AsyncResult\(id\)"),
+        ("group", "restore", r"AsyncResult\(id\)"),
+    ],
+)
+def test_attributes_that_do_not_map_say_so_wherever_celery_has_them(app, of, name, names):
+    task = app.task(lambda: None)
+    there = {
+        "control": app.control,
+        "task": task,
+        "request": task.request,
+        "result": app.AsyncResult("some"),
+        "group": group(task.s()).apply_async(),
+    }[of]
+    with pytest.raises(ConfigurationError, match=names):
+        getattr(there, name)()
+    assert not hasattr(there, "nonsense")
+
+
+def test_the_page_names_everything_that_is_refused():
+    text = (Path(__file__).parents[2] / "docs" / "migrating" / "celery.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text.partition("## What does not map")[2]))))
+    tables = [each for name, each in vars(unmapped).items() if name.isupper() and isinstance(each, dict)]
+    refused = {name for table in [*tables, *unmapped.NAMES.values()] for name in table} - set(unmapped.NAMES)
+    assert {"soft_time_limit", "inspect", "task_prerun", "children"} <= refused
+    assert sorted(refused - named) == []
 
 
 @pytest.mark.parametrize("name", ["Queue", "Exchange"])

@@ -61,9 +61,9 @@ class Node:
         raise missing_attribute("signature", name, CANVAS)
 
     def _app(self) -> Celery:
-        from standfast.celery.celery_app import current_app  # noqa: PLC0415 - an app starts canvases
+        from standfast.celery.celery_app import newest_app  # noqa: PLC0415 - an app starts canvases
 
-        return next((each.app for each in self.signatures() if each.app is not None), None) or current_app()
+        return next((each.app for each in self.signatures() if each.app is not None), None) or newest_app()
 
 
 class Signature(Node):

@@ -15,7 +15,7 @@ from standfast.celery.django_connections import on_commit
 from standfast.celery.eager import run_eagerly
 from standfast.celery.result import AsyncResult, EagerResult
 from standfast.celery.task_request import RUNNING, Request, running
-from standfast.celery.unmapped import PICKLE, TASK_OPTIONS, refuse
+from standfast.celery.unmapped import PICKLE, TASK, TASK_OPTIONS, missing_attribute, refuse
 from standfast.errors import ConfigurationError
 from standfast.wings.effects.handler_job import Job
 
@@ -106,10 +106,15 @@ class Task:
     def app(self) -> Celery:
         """The app it belongs to; a shared task belongs to the app that was made last."""
         if self._app is None:
-            from standfast.celery.celery_app import current_app  # noqa: PLC0415 - an app has tasks, and knows itself
+            from standfast.celery.celery_app import newest_app  # noqa: PLC0415 - an app has tasks, and knows itself
 
-            return current_app()
+            return newest_app()
         return self._app
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether apps share it, so that its module knows none of them."""
+        return self._app is None
 
     @property
     def request(self) -> Request:
@@ -189,6 +194,9 @@ class Task:
         """Raise TypeError here, where the mistake is, and not in a worker."""
         if self.typing:
             inspect.signature(self.run).bind(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("task", name, TASK)
 
     # --- inside a run
 
