@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from standfast import Cancel, Effect, Permanent
-from standfast.celery import Celery, Task, current_app, shared_task
+from standfast.celery import Celery, Task, chain, current_app, group, shared_task
 from standfast.celery.exceptions import (
     Ignore,
     MaxRetriesExceededError,
@@ -175,6 +175,37 @@ def test_what_no_retry_helped_is_a_letter_and_raises_its_own_exception(app, work
     assert (result.state, failure.reason_code, failure.landed) == ("FAILURE", "max_attempts", "maybe")
     assert result.traceback.splitlines()[1].endswith("in flaky")
     assert result.traceback.endswith("OutOfStock: tea")
+
+
+class Widget:
+    """As a Django model, it has an exception of its own."""
+
+    class DoesNotExist(Exception):
+        """There is none."""
+
+
+def test_an_exception_of_a_class_comes_back_as_itself(app, work):
+    @app.task
+    def find():
+        raise Widget.DoesNotExist("no widget 9")
+
+    result = find.delay()
+    work()
+    with pytest.raises(Widget.DoesNotExist, match="no widget 9"):
+        result.get(1)
+
+
+def test_a_task_run_here_has_its_functions_name_and_may_throw(app):
+    @app.task
+    def add(x, y):
+        return x + y
+
+    assert add.__name__ == "add"
+    assert add.apply((1, 2), throw=True).get() == 3
+    assert add.apply((1, "x")).failed()
+    with pytest.raises(TypeError):
+        add.apply((1, "x"), throw=True)
+    assert [len(each.tasks) for each in (chain(add.s(1, 2), add.s(3)), group(add.s(1, 2)))] == [2, 1]
 
 
 class Declined(Exception):

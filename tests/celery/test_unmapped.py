@@ -125,6 +125,30 @@ def test_a_foreign_broker_needs_a_store_that_is_named(monkeypatch, tmp_path):
     assert app.sf.settings.url.value == "sqlite:///shop.db"
 
 
+@pytest.mark.parametrize("backend", ["django-db", "sqlite:///results.db", "cache", "db+sqlite:///results.db"])
+def test_a_result_backend_is_never_the_store(monkeypatch, tmp_path, backend):
+    monkeypatch.chdir(tmp_path)
+    app = Celery("shop", backend=backend)
+    with pytest.raises(ConfigurationError, match=r"result backend .* is not where standfast keeps jobs"):
+        _ = app.sf
+    with pytest.raises(ConfigurationError, match="broker memory is not where"):
+        _ = Celery("shop", broker="memory", backend=backend).sf
+    monkeypatch.setenv("STANDFAST_URL", "sqlite:///shop.db")
+    assert app.sf.settings.url.value == "sqlite:///shop.db"
+    assert Celery("shop", broker="other.db", backend=backend).sf.settings.url.value == "other.db"
+
+
+def test_how_celery_waits_is_taken_and_its_callbacks_are_refused(app, work):
+    results = [app.task(name="one")(lambda: 1).delay(), group(app.tasks["one"].s())()]
+    work()
+    assert [each.get(1, interval=0.1, follow_parents=True) for each in results] == [1, [1]]
+    for each in results:
+        with pytest.raises(ConfigurationError, match=r"\.view"):
+            each.get(1, on_message=print)
+        with pytest.raises(ConfigurationError, match="did you mean 'interval'"):
+            each.get(1, intervl=0.1)
+
+
 def test_a_rate_limit_needs_a_queue_of_its_own(tmp_path):
     app = Celery("shop", broker=str(tmp_path / "shop.db"))
 

@@ -130,6 +130,11 @@ class chain(Node):  # noqa: N801 - Celery's name
         """Give every call in it."""
         return flattened.from_iterable(each.signatures() for each in self.nodes)
 
+    @property
+    def tasks(self) -> list[Node]:
+        """What it is made of."""
+        return self.nodes
+
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.nodes))
 
@@ -151,6 +156,11 @@ class group(Node):  # noqa: N801 - Celery's name
     def signatures(self) -> Iterable[Signature]:
         """Give every call in it."""
         return flattened.from_iterable(each.signatures() for each in self.nodes)
+
+    @property
+    def tasks(self) -> list[Node]:
+        """What it is made of."""
+        return self.nodes
 
     def __repr__(self) -> str:
         return f"group({self.nodes!r})"

@@ -299,12 +299,13 @@ class Celery:
 
     def _url(self) -> str | None:
         named = [each for each in (self.conf.broker_url, self.conf.result_backend) if each]
-        own = [each for each in named if each.startswith(STORES) or "://" not in each]
-        if own:
-            return str(own[0])
+        broker: str | None = self.conf.broker_url
+        if broker and (broker.startswith(STORES) or _is_file(broker)):
+            return broker
         if named and settings.load(None, os.environ).url.source == "default":
+            what = "broker" if broker else "result backend"
             raise ConfigurationError(
-                f"broker {settings.without_password(named[0])} is not where standfast keeps jobs, and nothing is sent "
+                f"{what} {settings.without_password(named[0])} is not where standfast keeps jobs, and nothing is sent "
                 "to it: set STANDFAST_URL, or write broker='sqlite:///shop.db' or broker='postgresql://…'"
             )
         return None
@@ -321,6 +322,11 @@ class Celery:
 
     def __repr__(self) -> str:
         return f"<Celery {self.main}>"
+
+
+def _is_file(broker: str) -> bool:
+    """Tell a file, `shop.db` or `:memory:`, from a transport that only Celery knows, such as `memory`."""
+    return "://" not in broker and any(sign in broker for sign in "./\\:")
 
 
 def attempts_of(task: AnyTask) -> int:

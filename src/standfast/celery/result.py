@@ -10,7 +10,7 @@ from standfast.celery import calls, states
 from standfast.celery.exceptions import ChordError, TaskFailure, TaskRevokedError, rebuild
 from standfast.celery.task_arguments import read
 from standfast.celery.task_request import EVERY, RUNNING
-from standfast.celery.unmapped import GROUP_RESULT, RESULT, missing_attribute, missing_name
+from standfast.celery.unmapped import GET, GROUP_RESULT, RESULT, missing_attribute, missing_name, refuse
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import State
 from standfast.views import JobView
@@ -18,6 +18,8 @@ from standfast.views import JobView
 if TYPE_CHECKING:
     from standfast.celery.celery_app import Celery
 
+HOW_TO_WAIT = ("interval", "no_ack", "follow_parents")
+"""Options of Celery's `get` that say how it waits, which is for the store to know."""
 STOPPED = (State.DEAD, State.HELD, State.CANCELLED)
 
 
@@ -101,8 +103,16 @@ class AsyncResult:
         """Tell whether it failed."""
         return self.state == states.FAILURE
 
-    def get(self, timeout: float | None = None, *, propagate: bool = True, disable_sync_subtasks: bool = True) -> Any:
+    def get(
+        self,
+        timeout: float | None = None,
+        *,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **celerys: Any,
+    ) -> Any:
         """Wait for what the task returns; raise what it failed with, or TimeoutError."""
+        refuse("option of get", celerys, GET, HOW_TO_WAIT)
         _check_outside_tasks(allowed=not disable_sync_subtasks)
         patience = calls.Patience(f"task {self.id}", timeout)
         while True:
@@ -162,9 +172,16 @@ class EagerResult(AsyncResult):
         """What it returned, or raised."""
         return self._value
 
-    def get(self, timeout: float | None = None, *, propagate: bool = True, disable_sync_subtasks: bool = True) -> Any:
+    def get(
+        self,
+        timeout: float | None = None,
+        *,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **celerys: Any,
+    ) -> Any:
         """Give what it returned; raise what it raised."""
-        del timeout, disable_sync_subtasks
+        del timeout, disable_sync_subtasks, celerys
         if propagate and isinstance(self._value, Exception) and self._state == states.FAILURE:
             raise self._value
         return self._value
@@ -178,9 +195,16 @@ class GroupResult:
     def __init__(self, results: Sequence[Any]) -> None:
         self.results = list(results)
 
-    def get(self, timeout: float | None = None, *, propagate: bool = True, disable_sync_subtasks: bool = True) -> Any:
+    def get(
+        self,
+        timeout: float | None = None,
+        *,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **celerys: Any,
+    ) -> Any:
         """Wait for all of them; give what they returned, in their order."""
-        options: dict[str, Any] = {"propagate": propagate, "disable_sync_subtasks": disable_sync_subtasks}
+        options = {"propagate": propagate, "disable_sync_subtasks": disable_sync_subtasks, **celerys}
         left = calls.TimeLeft(timeout)
         return [each.get(left.seconds, **options) for each in self.results]
 

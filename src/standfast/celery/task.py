@@ -161,9 +161,14 @@ class Task:
         """Enqueue it with options once Django's transaction is committed."""
         on_commit(partial(self.apply_async, *args, **options))
 
-    def apply(self, args: Iterable[Any] | None = None, kwargs: Mapping[str, Any] | None = None) -> EagerResult:
-        """Run it here and now, with its retries, and give what came of it as a result."""
-        return run_eagerly(self, list(args or ()), dict(kwargs or {}))
+    def apply(
+        self, args: Iterable[Any] | None = None, kwargs: Mapping[str, Any] | None = None, *, throw: bool = False
+    ) -> EagerResult:
+        """Run it here and now, with its retries, and give what came of it as a result; `throw` raises its exception."""
+        result = run_eagerly(self, list(args or ()), dict(kwargs or {}))
+        if throw:
+            result.get()
+        return result
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
         """Give this call to put into a canvas: the result of what comes before it is its first argument."""
@@ -262,6 +267,7 @@ def make_task(function: Callable[..., Any], options: TaskOptions, main: str, bas
     task.run = function.__get__(task) if options.get("bind") else function
     task.name = options.get("name") or _name_of(function, main)
     task.__doc__ = function.__doc__
+    vars(task)["__name__"] = function.__name__
     task.__module__ = function.__module__
     vars(task)["__wrapped__"] = function
     return configured(task, options)

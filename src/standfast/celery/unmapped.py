@@ -168,6 +168,8 @@ RESULT = {
     **dict.fromkeys(("name", "args", "kwargs", "worker", "retries", "queue"), SHOWN),
 }
 """Attributes of a result that do not map."""
+GET = dict.fromkeys(("callback", "on_message", "on_interval"), "call it without, and look at AsyncResult(id).view")
+"""Options of `get` that do not map."""
 GROUP_RESULT = dict.fromkeys(("id", "save", "restore", "delete", "parent"), KEEP_IDS) | {
     "join_native": "call .join()",
     "iter_native": "go through the results: for each in result: each.get()",
