@@ -118,6 +118,16 @@ def test_routes_go_by_name_pattern_and_function(app):
         app.conf.task_routes = {"mail.*": {"queue": "mail", "routing_key": "mail.#", "priority": 3}}
 
 
+def test_a_router_may_be_given_by_its_name(app):
+    app.task(name="feed.read")(lambda: None)
+    app.conf.update(task_queues=["feeds"], task_routes=f"{__name__}.to_feeds")
+    assert app.tasks["feed.read"].delay().view.queue == "feeds"
+
+
+def to_feeds(*_args: Any, **_options: Any) -> dict[str, str]:
+    return {"queue": "feeds"}
+
+
 def test_a_route_may_have_a_priority_which_the_task_and_the_call_override(app):
     app.task(name="mail.send")(lambda: None)
     app.task(name="mail.count", priority=5)(lambda: None)

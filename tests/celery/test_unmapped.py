@@ -9,8 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from celery.app.defaults import NAMESPACES, flatten  # type: ignore[import-untyped]
 
-from standfast.celery import Celery, group, shared_task, unmapped
+from standfast.celery import Celery, app_conf, group, shared_task, unmapped
 from standfast.celery.schedules import crontab, schedule
 from standfast.errors import ConfigurationError
 
@@ -73,6 +74,11 @@ def test_options_of_a_call_are_refused_before_anything_is_written(app, options, 
         ("worker_max_tasks_per_child", 100, "--recycle-after"),
         ("beat_scheduler", "django_celery_beat", "no beat process"),
         ("task_soft_time_limit", 3, "time_limit"),
+        ("cache_backend", "django-cache", "results are kept with their jobs"),
+        ("broker_pool_limit", None, "no broker to connect to"),
+        ("worker_log_format", "%(message)s", "STANDFAST_LOG_LEVEL"),
+        ("redis_max_connections", 9, "leave it out"),
+        ("result_backnd", "", "did you mean 'result_backend'"),
         ("taks_routes", {}, "did you mean 'task_routes'"),
     ],
 )
@@ -81,6 +87,14 @@ def test_settings_are_refused_where_they_are_set(app, setting, value, names):
         app.conf.update({setting: value})
     with pytest.raises(ConfigurationError, match=names):
         setattr(app.conf, setting, value)
+
+
+def test_no_setting_that_celery_has_is_called_unknown(app):
+    refused = [name for name, _ in flatten(NAMESPACES) if name not in app_conf.DEFAULTS]
+    assert len(refused) > 100
+    for name in refused:
+        with pytest.raises(ConfigurationError, match="does not map to standfast"):
+            app.conf[name] = "a value that no setting has"
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, NamedTuple
 
 from standfast.errors import ConfigurationError
 
 Routes = Any
-"""A dict of patterns, a list of pairs, dicts and functions, or one function."""
+"""A dict of patterns, a list of pairs, dicts and functions, or one function; a function may be given by its name."""
 
 
 class Route(NamedTuple):
@@ -50,12 +52,19 @@ def queue_names(task_queues: Any) -> set[str]:
 def _pairs(routes: Routes) -> Iterator[tuple[str | re.Pattern[str] | None, Any]]:
     if routes is None:
         return
-    if callable(routes):
+    if isinstance(routes, str):
+        yield None, partial(_route_by_name, routes)
+    elif callable(routes):
         yield None, routes
     elif isinstance(routes, Mapping):
         yield from routes.items()
     else:
         yield from _listed(routes)
+
+
+def _route_by_name(router: str, *given: Any, **named: Any) -> Any:
+    """Ask a router that is imported only now: when the settings are read, its module may not be importable yet."""
+    return pkgutil.resolve_name(router)(*given, **named)
 
 
 def _listed(routes: Iterable[Any]) -> Iterator[tuple[str | re.Pattern[str] | None, Any]]:
