@@ -177,6 +177,33 @@ def test_what_no_retry_helped_is_a_letter_and_raises_its_own_exception(app, work
     assert result.traceback.endswith("OutOfStock: tea")
 
 
+def test_a_task_class_may_wrap_every_run_as_the_pages_of_flask_do(app, work, tmp_path):
+    open_contexts: list[str] = []
+
+    class InContext(Task):
+        def __call__(self, *args, **kwargs):
+            open_contexts.append(self.name)
+            try:
+                return super().__call__(*args, **kwargs)
+            finally:
+                open_contexts.pop()
+
+    app.Task = InContext
+    Celery("other", broker=str(tmp_path / "other.db"))
+    app.set_default()
+
+    @shared_task(bind=True, name="show")
+    def show(self, *, deeper=True):
+        return [self.request.id, list(open_contexts), show(deeper=False) if deeper else None]
+
+    result = show.delay()
+    work()
+    assert result.get(1) == [result.id, ["show"], [None, ["show", "show"], None]]
+    assert show.apply().get()[1:] == [["show"], [None, ["show", "show"], None]]
+    assert open_contexts == []
+    assert current_app.main == "shop"
+
+
 class Widget:
     """As a Django model, it has an exception of its own."""
 

@@ -75,6 +75,7 @@ class Celery:
         self.main = main or "celery"
         self.conf = Conf()
         self.control = Control(self)
+        self.set_default = self.set_current = partial(_make_newest, self)
         self.tasks: dict[str, AnyTask] = {}
         self.Task = task_cls
         self.on_after_configure = Signal()
@@ -339,6 +340,11 @@ def newest_app() -> Celery:
     if not APPS:
         raise ConfigurationError("no app was made yet: import the module that has app = Celery(...) first")
     return APPS[-1]
+
+
+def _make_newest(app: Celery) -> None:
+    """Have this app be the current one, as if it had been made last."""
+    APPS[:] = [*(each for each in APPS if each is not app), app]
 
 
 class CurrentApp:

@@ -14,7 +14,7 @@ from standfast.celery.canvas import Signature
 from standfast.celery.django_connections import on_commit
 from standfast.celery.eager import run_eagerly
 from standfast.celery.result import AsyncResult, EagerResult
-from standfast.celery.task_request import RUNNING, Request, running
+from standfast.celery.task_request import ENTERED, RUNNING, Request, running
 from standfast.celery.unmapped import PICKLE, TASK, TASK_OPTIONS, missing_attribute, refuse
 from standfast.errors import ConfigurationError
 from standfast.wings.effects.handler_job import Job
@@ -137,9 +137,17 @@ class Task:
     # --- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function here and now, without the queue."""
+        """Call the function here and now, without the queue; a class of your own may wrap each run so."""
+        if ENTERED.get() is not None and ENTERED.get() is RUNNING.get():
+            ENTERED.set(None)
+            return self.run(*args, **kwargs)
         with running(Request(task=self.name, args=list(args), kwargs=kwargs)):
             return self.run(*args, **kwargs)
+
+    @property
+    def wraps_runs(self) -> bool:
+        """Whether a class of your own has `__call__`, which a worker then calls too."""
+        return type(self).__call__ is not Task.__call__
 
     def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
         """Have a worker call it with these arguments; it is on disk when this returns."""

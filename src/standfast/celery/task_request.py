@@ -65,6 +65,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 RUNNING: ContextVar[Request | None] = ContextVar("standfast_celery_request", default=None)
 """The run that this code is in."""
 
+ENTERED: ContextVar[Request | None] = ContextVar("standfast_celery_entered", default=None)
+"""The run whose task is called next: that call is the run itself, and a further one in it is a direct call."""
+
 
 @contextmanager
 def running(request: Request) -> Iterator[None]:

@@ -127,7 +127,6 @@ APP = {
     "steps": "use @app.sf.on_startup and @app.sf.on_shutdown",
     "user_options": "a worker takes no options of your own; read them from the environment",
     "log": LOGGING,
-    "set_default": "the app that was made last is the current one",
     "GroupResult": KEEP_IDS,
 }
 """Attributes of an app that do not map."""
