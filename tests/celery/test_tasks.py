@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from standfast import Cancel, Effect, Permanent
-from standfast.celery import Celery, Task, chain, current_app, group, shared_task
+from standfast.celery import Celery, Task, celery_app, chain, current_app, group, shared_task
 from standfast.celery.exceptions import (
     Ignore,
     MaxRetriesExceededError,
@@ -202,6 +202,36 @@ def test_a_task_class_may_wrap_every_run_as_the_pages_of_flask_do(app, work, tmp
     assert show.apply().get()[1:] == [["show"], [None, ["show", "show"], None]]
     assert open_contexts == []
     assert current_app.main == "shop"
+
+
+def test_a_shared_task_that_was_declared_before_the_app_has_the_apps_class(monkeypatch, tmp_path):
+    monkeypatch.setattr(celery_app, "APPS", [])
+
+    class Kind(Task):
+        max_retries = 7
+
+        def __init__(self):
+            super().__init__()
+            self.seen: list[str] = []
+
+        def __call__(self, *args, **kwargs):
+            self.seen.append("called")
+            return super().__call__(*args, **kwargs)
+
+    @shared_task(bind=True, default_retry_delay=9)
+    def early(self):
+        return type(self).__name__
+
+    @shared_task(base=Task, name="plain")
+    def plain():
+        return "plain"
+
+    made = Celery("shop", broker=str(tmp_path / "shop.db"), task_cls=Kind)
+    result = early.delay()
+    asyncio.run(drain(made.sf))
+    assert (result.get(1), early.seen, early.max_retries, early.default_retry_delay) == ("Kind", ["called"], 7, 9)
+    assert type(plain) is Task
+    asyncio.run(made.sf.close())
 
 
 class Widget:

@@ -165,6 +165,8 @@ class Celery:
 
     def take(self, task: AnyTask) -> None:
         """Have a task of this app, or one that apps share, be run by its workers."""
+        if task.awaits_class:
+            _give_class(task, self._task_class)
         self.tasks[task.name] = task
         if self._registration is not None:
             self._registration.queues()
@@ -342,6 +344,13 @@ def newest_app() -> Celery:
     return APPS[-1]
 
 
+def _give_class(task: AnyTask, kind: type[AnyTask]) -> None:
+    """Have a shared task be of the first app's class; the options of its own stay."""
+    task.awaits_class = False
+    task.__class__ = kind
+    kind.__init__(task)
+
+
 def _make_newest(app: Celery) -> None:
     """Have this app be the current one, as if it had been made last."""
     APPS[:] = [*(each for each in APPS if each is not app), app]
@@ -375,6 +384,7 @@ def shared_task(function: Function | None = None, /, **options: Unpack[TaskOptio
 
 def _share(options: TaskOptions, function: Function) -> AnyTask:
     task = make_task(function, options, "", APPS[-1].Task if APPS else AnyTask)
+    task.awaits_class = not APPS and not options.get("base")
     SHARED.append(task)
     for app in APPS:
         app.take(task)

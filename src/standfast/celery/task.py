@@ -98,6 +98,15 @@ class Task:
     timeout: float | str | None = OF_QUEUE
     """How long a run may take; None is no limit. The thread is not stopped: `time_limit` ends the run's process."""
     run: Callable[..., Any]
+    awaits_class = False
+    """Whether it is shared, and was declared before there was an app to give it a class."""
+
+    wraps_runs = False
+    """Whether a class of your own has `__call__`, which a worker then calls too."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.wraps_runs = cls.__call__ is not Task.__call__
 
     def __init__(self) -> None:
         self._app: Celery | None = None
@@ -143,11 +152,6 @@ class Task:
             return self.run(*args, **kwargs)
         with running(Request(task=self.name, args=list(args), kwargs=kwargs)):
             return self.run(*args, **kwargs)
-
-    @property
-    def wraps_runs(self) -> bool:
-        """Whether a class of your own has `__call__`, which a worker then calls too."""
-        return type(self).__call__ is not Task.__call__
 
     def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
         """Have a worker call it with these arguments; it is on disk when this returns."""
