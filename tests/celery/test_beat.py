@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from standfast.celery import Celery
+from standfast.celery import Celery, chain
 from standfast.celery.schedules import crontab
 from standfast.errors import ConfigurationError
 from standfast.testing import drain
@@ -114,8 +114,29 @@ def test_routes_go_by_name_pattern_and_function(app):
     assert [app.tasks[name].delay().view.queue for name in ("mail.send", "images.small", "feed.read", "other")] == [
         *("mail", "images", "feeds", "celery")
     ]
-    with pytest.raises(ConfigurationError, match="by queue alone"):
-        app.conf.task_routes = {"mail.*": {"queue": "mail", "routing_key": "mail.#"}}
+    with pytest.raises(ConfigurationError, match=r"'routing_key', .* so write \{'queue': 'mail', 'priority': 3\}"):
+        app.conf.task_routes = {"mail.*": {"queue": "mail", "routing_key": "mail.#", "priority": 3}}
+
+
+def test_a_router_may_be_given_by_its_name(app):
+    app.task(name="feed.read")(lambda: None)
+    app.conf.update(task_queues=["feeds"], task_routes=f"{__name__}.to_feeds")
+    assert app.tasks["feed.read"].delay().view.queue == "feeds"
+
+
+def to_feeds(*_args: Any, **_options: Any) -> dict[str, str]:
+    return {"queue": "feeds"}
+
+
+def test_a_route_may_have_a_priority_which_the_task_and_the_call_override(app):
+    app.task(name="mail.send")(lambda: None)
+    app.task(name="mail.count", priority=5)(lambda: None)
+    app.conf.task_routes = {"mail.*": {"queue": "mail", "priority": 3}, "clean": {"priority": 1}}
+    app.task(name="clean")(lambda: None)
+    assert [app.tasks[name].delay().view.priority for name in ("mail.send", "mail.count", "clean")] == [3, 5, 1]
+    view = app.tasks["mail.send"].apply_async(priority=9).view
+    assert (view.queue, view.priority) == ("mail", 9)
+    assert chain(app.tasks["mail.send"].s(), app.tasks["mail.count"].si())().parent.view.priority == 3
 
 
 def test_settings_come_from_objects_modules_and_namespaces(tmp_path):
@@ -201,3 +222,56 @@ def test_drain_runs_what_the_schedule_enqueued(tmp_path):
             return await app.sf.result(receipt.id)
 
     assert asyncio.run(run()) == ["all", None]
+
+
+SHARED = {
+    "blog/__init__.py": "",
+    "blog/app.py": """
+        from standfast.celery import Celery
+        app = Celery("blog", broker="sqlite:///blog.db")
+        app.autodiscover_tasks(["blog"])
+    """,
+    "blog/tasks.py": """
+        from standfast.celery import shared_task
+
+        @shared_task(time_limit=20)
+        def double(number):
+            return number * 2
+    """,
+    "blog/__main__.py": """
+        import asyncio
+        from blog.app import app
+        from blog.tasks import double
+        async def main():
+            waiting = double.delay(21)
+            async with app.sf, app.sf.worker():
+                print((await app.sf.wait(waiting.id, 20)).result)
+        if __name__ == "__main__":
+            asyncio.run(main())
+    """,
+    "alone.py": """
+        import asyncio
+        from standfast.celery import Celery
+        from blog.tasks import double
+        app = Celery("alone", broker="sqlite:///blog.db")
+        async def main():
+            waiting = double.delay(4)
+            async with app.sf, app.sf.worker():
+                print((await app.sf.wait(waiting.id, 20)).result)
+        if __name__ == "__main__":
+            asyncio.run(main())
+    """,
+}
+
+
+@pytest.mark.parametrize(("program", "result"), [(["-m", "blog"], "42\n"), (["alone.py"], "8\n")])
+def test_a_shared_task_may_have_a_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: list[str], result: str
+):
+    for name, text in SHARED.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(dedent(text))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{PACKAGES}:{tmp_path}")
+    done = subprocess.run([sys.executable, *program], capture_output=True, text=True, timeout=40, check=False)
+    assert done.stdout == result, done.stderr

@@ -74,6 +74,8 @@ def test_results_pass_on_as_with_celery(tasks, work, name):
 def test_a_whole_canvas_is_stored_or_nothing(app, tasks):
     with pytest.raises(ConfigurationError, match="countdown"):
         chain(tasks.add.s(1), tasks.add.s(2).set(countdown=5))()
+    with pytest.raises(ConfigurationError, match=r"has task_id= .* result\.parent\.id"):
+        chain(tasks.add.s(1).set(countdown=5, task_id="mine"), tasks.add.s(2))()
     with pytest.raises(ConfigurationError, match="task_queues"):
         chain(tasks.add.s(1), tasks.add.s(2).set(queue="nowhere"))()
     with pytest.raises(ConfigurationError):
@@ -118,6 +120,11 @@ def test_options_of_a_canvas_reach_its_tasks(app, tasks):
     app.conf.task_queues = ["slow"]
     result = chain(tasks.add.s(1), tasks.add.s(2)).apply_async(queue="slow", countdown=60)
     assert (result.view.queue, result.parent.view.queue, result.parent.view.view) == ("slow", "slow", "scheduled")
+
+
+def test_the_first_task_of_a_chain_may_have_a_countdown_of_its_own(tasks):
+    result = chain(tasks.add.s(1).set(countdown=60, priority=2), tasks.add.s(2))()
+    assert (result.parent.view.view, result.parent.view.priority, result.view.view) == ("scheduled", 2, "waiting")
 
 
 def test_results_of_a_chord_come_in_its_order(app, tasks, work):

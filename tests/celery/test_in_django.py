@@ -25,7 +25,7 @@ FILES = {
     "proj/settings.py": """
         SECRET_KEY = "of a test"
         USE_TZ = True
-        INSTALLED_APPS = ["polls"]
+        INSTALLED_APPS = ["polls", "polls.extra"]
         DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "site.db"}}
         CELERY_BROKER_URL = "redis://localhost"
         CELERY_TASK_DEFAULT_QUEUE = "polls"
@@ -39,13 +39,31 @@ FILES = {
             from django.db import connection
             with connection.cursor() as cursor:
                 return cursor.execute("SELECT count(*) FROM vote").fetchone()[0]
+
+        @shared_task(time_limit=30)
+        def count_with_a_limit():
+            return count.run()
+    """,
+    "polls/models.py": """
+        from django.db import models
+        class Choice(models.Model):
+            text = models.TextField()
+    """,
+    "polls/extra/__init__.py": "",
+    "polls/extra/tasks.py": """
+        from polls.models import Choice
+        from proj.celery import app
+        @app.task(time_limit=30)
+        def name_of_the_table():
+            return Choice._meta.db_table
     """,
     "program.py": """
         import django
         import proj
         django.setup()
         from django.db import connection, transaction
-        from polls.tasks import count
+        from polls.extra.tasks import name_of_the_table
+        from polls.tasks import count, count_with_a_limit
         connection.cursor().execute("CREATE TABLE vote (who TEXT)")
         calls = []
         send = type(count).apply_async
@@ -55,6 +73,7 @@ FILES = {
             count.delay_on_commit()
             print(len(calls))
         print(calls[0].view.queue, calls[0].get(timeout=30))
+        print(count_with_a_limit.delay().get(timeout=30), name_of_the_table.delay().get(timeout=30))
     """,
 }
 
@@ -74,4 +93,4 @@ def test_a_django_project_runs_with_its_import_changed(tmp_path: Path, monkeypat
             timeout=40,
             check=False,
         )
-    assert done.stdout == "0\npolls 1\n", done.stderr
+    assert done.stdout == "0\npolls 1\n1 polls_choice\n", done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -11,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
-from standfast import Effect, Permanent
-from standfast.celery import Celery, Task, shared_task
+from standfast import Cancel, Effect, Permanent
+from standfast.celery import Celery, Task, celery_app, chain, current_app, group, shared_task
 from standfast.celery.exceptions import (
     Ignore,
     MaxRetriesExceededError,
@@ -41,6 +42,52 @@ def test_a_task_is_on_disk_at_once_and_gives_its_result(app, work):
     assert (result.state, result.get(1), result.successful()) == ("SUCCESS", 5, True)
     assert AsyncResult(result.id).get(1) == 5
     assert add(2, 3) == 5
+
+
+def test_control_revokes_one_task_or_several(every_url):
+    app = Celery("shop", broker=every_url)
+    wait = app.task(lambda: None)
+    one, two, three = (wait.apply_async(countdown=60) for _ in range(3))
+    app.control.revoke(one.id, terminate=True, signal="SIGKILL")
+    app.control.terminate([two.id])
+    assert [each.state for each in (one, two, three)] == ["REVOKED", "REVOKED", "PENDING"]
+    asyncio.run(app.sf.close())
+
+
+def test_a_task_that_was_revoked_while_it_ran_ends_as_what_it_says(app):
+    @app.task(bind=True)
+    def copy(self, how):
+        self.AsyncResult(self.request.id).revoke()
+        while not self.job.cancelled:
+            time.sleep(0.01)
+        if how == "ignore":
+            raise Ignore
+        return Cancel("stopped at row 5") if how == "cancel" else "done"
+
+    results = {how: copy.delay(how) for how in ("ignore", "cancel", "return")}
+    with app.sf.sync.worker():
+        assert results["return"].get(20) == "done"
+        for each in results.values():
+            each.get(20, propagate=False)
+    assert {how: each.state for how, each in results.items()} == {
+        "ignore": "REVOKED",
+        "cancel": "REVOKED",
+        "return": "SUCCESS",
+    }
+
+
+def test_current_app_is_the_app_that_was_made_last(app, tmp_path):
+    @app.task(name="add")
+    def add(x, y):
+        return x + y
+
+    assert current_app.tasks["add"] is add
+    assert AsyncResult(current_app.send_task("add", (1, 2)).id, app=current_app).state == "PENDING"
+    current_app.conf.timezone = "Asia/Tokyo"
+    assert app.conf.timezone == "Asia/Tokyo"
+    later = Celery("later", broker=str(tmp_path / "later.db"))
+    assert current_app.main == "later"
+    assert repr(current_app) == repr(later)
 
 
 def test_wrong_arguments_are_refused_where_they_are_given(app):
@@ -128,6 +175,94 @@ def test_what_no_retry_helped_is_a_letter_and_raises_its_own_exception(app, work
     assert (result.state, failure.reason_code, failure.landed) == ("FAILURE", "max_attempts", "maybe")
     assert result.traceback.splitlines()[1].endswith("in flaky")
     assert result.traceback.endswith("OutOfStock: tea")
+
+
+def test_a_task_class_may_wrap_every_run_as_the_pages_of_flask_do(app, work, tmp_path):
+    open_contexts: list[str] = []
+
+    class InContext(Task):
+        def __call__(self, *args, **kwargs):
+            open_contexts.append(self.name)
+            try:
+                return super().__call__(*args, **kwargs)
+            finally:
+                open_contexts.pop()
+
+    app.Task = InContext
+    Celery("other", broker=str(tmp_path / "other.db"))
+    app.set_default()
+
+    @shared_task(bind=True, name="show")
+    def show(self, *, deeper=True):
+        return [self.request.id, list(open_contexts), show(deeper=False) if deeper else None]
+
+    result = show.delay()
+    work()
+    assert result.get(1) == [result.id, ["show"], [None, ["show", "show"], None]]
+    assert show.apply().get()[1:] == [["show"], [None, ["show", "show"], None]]
+    assert open_contexts == []
+    assert current_app.main == "shop"
+
+
+def test_a_shared_task_that_was_declared_before_the_app_has_the_apps_class(monkeypatch, tmp_path):
+    monkeypatch.setattr(celery_app, "APPS", [])
+
+    class Kind(Task):
+        max_retries = 7
+
+        def __init__(self):
+            super().__init__()
+            self.seen: list[str] = []
+
+        def __call__(self, *args, **kwargs):
+            self.seen.append("called")
+            return super().__call__(*args, **kwargs)
+
+    @shared_task(bind=True, default_retry_delay=9)
+    def early(self):
+        return type(self).__name__
+
+    @shared_task(base=Task, name="plain")
+    def plain():
+        return "plain"
+
+    made = Celery("shop", broker=str(tmp_path / "shop.db"), task_cls=Kind)
+    result = early.delay()
+    asyncio.run(drain(made.sf))
+    assert (result.get(1), early.seen, early.max_retries, early.default_retry_delay) == ("Kind", ["called"], 7, 9)
+    assert type(plain) is Task
+    asyncio.run(made.sf.close())
+
+
+class Widget:
+    """As a Django model, it has an exception of its own."""
+
+    class DoesNotExist(Exception):
+        """There is none."""
+
+
+def test_an_exception_of_a_class_comes_back_as_itself(app, work):
+    @app.task
+    def find():
+        raise Widget.DoesNotExist("no widget 9")
+
+    result = find.delay()
+    work()
+    with pytest.raises(Widget.DoesNotExist, match="no widget 9"):
+        result.get(1)
+
+
+def test_a_task_run_here_has_its_functions_name_and_may_throw(app):
+    @app.task
+    def add(x, y):
+        return x + y
+
+    assert add.__name__ == "add"
+    assert add.apply((1, 2), throw=True).get() == 3
+    assert add.apply((1, "x")).failed()
+    with pytest.raises(TypeError):
+        add.apply((1, "x"), throw=True)
+    assert [len(each.tasks) for each in (chain(add.s(1, 2), add.s(3)), group(add.s(1, 2)))] == [2, 1]
 
 
 class Declined(Exception):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from celery.app.defaults import NAMESPACES, flatten  # type: ignore[import-untyped]
 
-from standfast.celery import Celery, group, shared_task
+from standfast.celery import Celery, app_conf, group, shared_task, unmapped
 from standfast.celery.schedules import crontab, schedule
 from standfast.errors import ConfigurationError
 
@@ -71,6 +74,11 @@ def test_options_of_a_call_are_refused_before_anything_is_written(app, options, 
         ("worker_max_tasks_per_child", 100, "--recycle-after"),
         ("beat_scheduler", "django_celery_beat", "no beat process"),
         ("task_soft_time_limit", 3, "time_limit"),
+        ("cache_backend", "django-cache", "results are kept with their jobs"),
+        ("broker_pool_limit", None, "no broker to connect to"),
+        ("worker_log_format", "%(message)s", "STANDFAST_LOG_LEVEL"),
+        ("redis_max_connections", 9, "leave it out"),
+        ("result_backnd", "", "did you mean 'result_backend'"),
         ("taks_routes", {}, "did you mean 'task_routes'"),
     ],
 )
@@ -79,6 +87,14 @@ def test_settings_are_refused_where_they_are_set(app, setting, value, names):
         app.conf.update({setting: value})
     with pytest.raises(ConfigurationError, match=names):
         setattr(app.conf, setting, value)
+
+
+def test_no_setting_that_celery_has_is_called_unknown(app):
+    refused = [name for name, _ in flatten(NAMESPACES) if name not in app_conf.DEFAULTS]
+    assert len(refused) > 100
+    for name in refused:
+        with pytest.raises(ConfigurationError, match="does not map to standfast"):
+            app.conf[name] = "a value that no setting has"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +115,7 @@ def test_settings_that_hold_anyway_are_taken(app, setting, value):
         ("signals", "task_sent", "on_failure"),
         ("exceptions", "SoftTimeLimitExceeded", "time_limit"),
         ("schedules", "solar", "eta"),
+        ("result", "allow_join_result", "disable_sync_subtasks"),
     ],
 )
 def test_names_that_do_not_map_are_refused_at_their_import(module, name, names):
@@ -120,6 +137,30 @@ def test_a_foreign_broker_needs_a_store_that_is_named(monkeypatch, tmp_path):
     assert "secret" not in str(raised.value)
     monkeypatch.setenv("STANDFAST_URL", "sqlite:///shop.db")
     assert app.sf.settings.url.value == "sqlite:///shop.db"
+
+
+@pytest.mark.parametrize("backend", ["django-db", "sqlite:///results.db", "cache", "db+sqlite:///results.db"])
+def test_a_result_backend_is_never_the_store(monkeypatch, tmp_path, backend):
+    monkeypatch.chdir(tmp_path)
+    app = Celery("shop", backend=backend)
+    with pytest.raises(ConfigurationError, match=r"result backend .* is not where standfast keeps jobs"):
+        _ = app.sf
+    with pytest.raises(ConfigurationError, match="broker memory is not where"):
+        _ = Celery("shop", broker="memory", backend=backend).sf
+    monkeypatch.setenv("STANDFAST_URL", "sqlite:///shop.db")
+    assert app.sf.settings.url.value == "sqlite:///shop.db"
+    assert Celery("shop", broker="other.db", backend=backend).sf.settings.url.value == "other.db"
+
+
+def test_how_celery_waits_is_taken_and_its_callbacks_are_refused(app, work):
+    results = [app.task(name="one")(lambda: 1).delay(), group(app.tasks["one"].s())()]
+    work()
+    assert [each.get(1, interval=0.1, follow_parents=True) for each in results] == [1, [1]]
+    for each in results:
+        with pytest.raises(ConfigurationError, match=r"\.view"):
+            each.get(1, on_message=print)
+        with pytest.raises(ConfigurationError, match="did you mean 'interval'"):
+            each.get(1, intervl=0.1)
 
 
 def test_a_rate_limit_needs_a_queue_of_its_own(tmp_path):
@@ -191,12 +232,50 @@ def test_retries_that_a_job_cannot_keep_are_refused(app):
 
 
 @pytest.mark.parametrize(
-    ("name", "names"), [("control", "revoke"), ("events", "subscribe"), ("backend", "AsyncResult")]
+    ("name", "names"), [("events", "subscribe"), ("backend", "AsyncResult"), ("GroupResult", r"AsyncResult\(id\)")]
 )
 def test_attributes_of_an_app_that_do_not_map_say_so(app, name, names):
     with pytest.raises(ConfigurationError, match=names):
         getattr(app, name)
     assert not hasattr(app, "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "names"),
+    [
+        ("control", "inspect", "standfast workers"),
+        ("control", "purge", "revoke"),
+        ("task", "map", r"group\(task\.s\(item\)"),
+        ("task", "chunks", "group"),
+        ("task", "replace", "at the end of this one"),
+        ("request", "root_id", r"self\.job"),
+        ("result", "children", r"\.parent"),
+        ("result", "name", r"\.view"),
+        ("group", "id", r"AsyncResult\(id\)"),
+        ("group", "restore", r"AsyncResult\(id\)"),
+    ],
+)
+def test_attributes_that_do_not_map_say_so_wherever_celery_has_them(app, of, name, names):
+    task = app.task(lambda: None)
+    there = {
+        "control": app.control,
+        "task": task,
+        "request": task.request,
+        "result": app.AsyncResult("some"),
+        "group": group(task.s()).apply_async(),
+    }[of]
+    with pytest.raises(ConfigurationError, match=names):
+        getattr(there, name)()
+    assert not hasattr(there, "nonsense")
+
+
+def test_the_page_names_everything_that_is_refused():
+    text = (Path(__file__).parents[2] / "docs" / "migrating" / "celery.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text.partition("## What does not map")[2]))))
+    tables = [each for name, each in vars(unmapped).items() if name.isupper() and isinstance(each, dict)]
+    refused = {name for table in [*tables, *unmapped.NAMES.values()] for name in table} - set(unmapped.NAMES)
+    assert {"soft_time_limit", "inspect", "task_prerun", "children"} <= refused
+    assert sorted(refused - named) == []
 
 
 @pytest.mark.parametrize("name", ["Queue", "Exchange"])

@@ -110,6 +110,11 @@ def test_an_interrupted_wait_exits_130(here):
         (["worker", "-A", "shop"], "standfast worker shop:app"),
         (["worker", "shop:app", "-Q", "mail"], "--queues"),
         (["worker", "shop:app", "-c", "4"], "--total"),
+        (["worker", "shop:app", "-B"], "a worker enqueues what is due"),
+        (["worker", "shop:app", "--loglevel", "info"], "STANDFAST_LOG_LEVEL"),
+        (["worker", "shop:app", "--max-tasks-per-child", "9"], "--recycle-after"),
+        (["flower"], "standfast serve"),
+        (["purge"], "standfast cancel"),
     ],
 )
 def test_what_celery_users_type_is_refused_with_what_to_type_instead(cli, typed, instead):
@@ -117,6 +122,10 @@ def test_what_celery_users_type_is_refused_with_what_to_type_instead(cli, typed,
     [line] = said.stderr.splitlines()
     assert said.exit_code == 2
     assert instead in line
+
+
+def test_an_option_of_celerys_worker_is_no_hint_for_another_command(cli):
+    assert cli("jobs", "-n", "5").stderr == "standfast: No such option '-n'. See: standfast jobs --help\n"
 
 
 @pytest.mark.parametrize(

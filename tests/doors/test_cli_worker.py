@@ -188,6 +188,27 @@ def test_what_cannot_be_run_exits_2_and_says_why(cli, arguments, why):
 
 
 @pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("shop.celry:app", "; did you mean shop.celery?"),
+        ("shp.celery:app", "; did you mean shop?"),
+        ("shop/celery.py:app", "; did you mean shop.celery?"),
+        ("shop", "write module:attribute, such as shop:queue; "),
+        ("shop.odd:app", "shop.odd:app is an app of Celery; change the import: from standfast.celery import Celery"),
+    ],
+)
+def test_an_application_that_is_named_a_little_wrong_is_told_its_nearest_name(here, typed, said):
+    (here / "shop").mkdir()
+    (here / "shop" / "__init__.py").write_text("from shop.celery import app as queue\n")
+    (here / "shop" / "celery.py").write_text("from standfast.celery import Celery\napp = Celery('shop', 'shop.db')\n")
+    (here / "shop" / "odd.py").write_text("from celery import Celery\napp = Celery('shop')\n")
+    refused = standfast("worker", typed)
+    assert refused.returncode == 2
+    [line] = refused.stderr.decode().splitlines()
+    assert said in line
+
+
+@pytest.mark.parametrize(
     ("code", "said"),
     [
         ("import nosuchlibrary", "line 2: ModuleNotFoundError: No module named 'nosuchlibrary'; nothing was changed"),

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from standfast.celery import beat
+from standfast.celery.settings_of_celery import why_left_out
 from standfast.celery.task_routing import queues_in
 from standfast.celery.unmapped import PICKLE, SETTINGS, refuse
 from standfast.errors import ConfigurationError
@@ -114,7 +115,9 @@ class Conf:
 
 
 def _check(name: str, value: Any) -> None:
-    refuse("setting", [name], SETTINGS, [*DEFAULTS, *HOLDS_ANYWAY])
+    left_out = why_left_out(name)
+    unmapped = SETTINGS if left_out is None else {name: left_out, **SETTINGS}
+    refuse("setting", [name], unmapped, [*DEFAULTS, *HOLDS_ANYWAY])
     if name in HOLDS_ANYWAY and value not in HOLDS_ANYWAY[name]:
         why = WHY_NOT.get(name, f"only {HOLDS_ANYWAY[name][0]!r} says what standfast does; leave it out")
         raise ConfigurationError(f"setting {name}={value!r} of Celery does not map to standfast: {why}")

@@ -61,9 +61,9 @@ class Node:
         raise missing_attribute("signature", name, CANVAS)
 
     def _app(self) -> Celery:
-        from standfast.celery.celery_app import current_app  # noqa: PLC0415 - an app starts canvases
+        from standfast.celery.celery_app import newest_app  # noqa: PLC0415 - an app starts canvases
 
-        return next((each.app for each in self.signatures() if each.app is not None), None) or current_app()
+        return next((each.app for each in self.signatures() if each.app is not None), None) or newest_app()
 
 
 class Signature(Node):
@@ -130,6 +130,11 @@ class chain(Node):  # noqa: N801 - Celery's name
         """Give every call in it."""
         return flattened.from_iterable(each.signatures() for each in self.nodes)
 
+    @property
+    def tasks(self) -> list[Node]:
+        """What it is made of."""
+        return self.nodes
+
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.nodes))
 
@@ -151,6 +156,11 @@ class group(Node):  # noqa: N801 - Celery's name
     def signatures(self) -> Iterable[Signature]:
         """Give every call in it."""
         return flattened.from_iterable(each.signatures() for each in self.nodes)
+
+    @property
+    def tasks(self) -> list[Node]:
+        """What it is made of."""
+        return self.nodes
 
     def __repr__(self) -> str:
         return f"group({self.nodes!r})"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FOR_ALL = ("queue", "priority", "expires", "serializer")
 FOR_THE_FIRST = ("countdown", "eta")
-LATER = (*FOR_THE_FIRST, "task_id")
 """Options that mean something only for a call that waits for no other."""
 
 
@@ -54,8 +53,13 @@ class Plan:
 
     def _step(self, call: Signature, takes: Takes | None) -> str:
         name = step_name(len(self.steps) + 1, call.task)
-        unfit = [option for option in LATER if call.options.get(option) is not None]
-        if unfit and (takes is not None or "task_id" in unfit):
+        if call.options.get("task_id") is not None:
+            raise ConfigurationError(
+                f"{call!r} has task_id= and is part of a canvas, where that does not map: each of its jobs has an id "
+                "of its own. Keep those that the result has: result.id, result.parent.id"
+            )
+        unfit = [option for option in FOR_THE_FIRST if call.options.get(option) is not None]
+        if unfit and takes is not None:
             raise ConfigurationError(
                 f"{call!r} has {unfit[0]}= and is part of a canvas, where that does not map: a step starts when those "
                 "before it are done. Have the task before it call apply_async(countdown=...)"

@@ -7,7 +7,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Unpack, overload
+from typing import Any, Unpack, cast, overload
 
 from standfast import settings
 from standfast.application import Standfast
@@ -16,13 +16,14 @@ from standfast.celery.app_conf import Conf
 from standfast.celery.call_options import CallOptions, as_enqueue_options
 from standfast.celery.canvas import Node, Signature, signature
 from standfast.celery.exceptions import NotRegistered
+from standfast.celery.remote_control import Control
 from standfast.celery.result import AsyncResult
 from standfast.celery.task import Task as AnyTask
 from standfast.celery.task import TaskOptions, check_options, checked_class, configured, make_task
 from standfast.celery.task_arguments import written
 from standfast.celery.task_discovery import Packages, discovered
 from standfast.celery.task_queues import Registration
-from standfast.celery.task_routing import queue_for
+from standfast.celery.task_routing import route_for
 from standfast.celery.unmapped import APP, missing_attribute
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import ConfigurationError
@@ -73,6 +74,8 @@ class Celery:
     ) -> None:
         self.main = main or "celery"
         self.conf = Conf()
+        self.control = Control(self)
+        self.set_default = self.set_current = partial(_make_newest, self)
         self.tasks: dict[str, AnyTask] = {}
         self.Task = task_cls
         self.on_after_configure = Signal()
@@ -162,6 +165,8 @@ class Celery:
 
     def take(self, task: AnyTask) -> None:
         """Have a task of this app, or one that apps share, be run by its workers."""
+        if task.awaits_class:
+            _give_class(task, self._task_class)
         self.tasks[task.name] = task
         if self._registration is not None:
             self._registration.queues()
@@ -213,8 +218,9 @@ class Celery:
     def place(self, task: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Give the queue that a call goes to, and its options for `enqueue`."""
         known = self.tasks.get(task)
+        routed = {"priority": route_for(self.conf.task_routes, task).priority}
         own = {} if known is None else {"priority": known.priority, "expires": known.expires}
-        asked = {name: value for name, value in own.items() if value is not None}
+        asked = {name: value for each in (routed, own) for name, value in each.items() if value is not None}
         asked = {"priority": self.conf.task_default_priority, **asked, **given}
         options = {"handler": task, **as_enqueue_options(asked, self.conf.timezone, self.registration.sf.clock.wall())}
         if known is not None:
@@ -237,7 +243,7 @@ class Celery:
         known = self.tasks.get(task)
         own = None if known is None else known.queue
         default: str = self.conf.task_default_queue
-        return own or queue_for(self.conf.task_routes, task) or default
+        return own or route_for(self.conf.task_routes, task).queue or default
 
     def signature(self, task: Any, *args: Any, **options: Any) -> Signature:
         """Give a call of a task to put into a canvas."""
@@ -296,12 +302,13 @@ class Celery:
 
     def _url(self) -> str | None:
         named = [each for each in (self.conf.broker_url, self.conf.result_backend) if each]
-        own = [each for each in named if each.startswith(STORES) or "://" not in each]
-        if own:
-            return str(own[0])
+        broker: str | None = self.conf.broker_url
+        if broker and (broker.startswith(STORES) or _is_file(broker)):
+            return broker
         if named and settings.load(None, os.environ).url.source == "default":
+            what = "broker" if broker else "result backend"
             raise ConfigurationError(
-                f"broker {settings.without_password(named[0])} is not where standfast keeps jobs, and nothing is sent "
+                f"{what} {settings.without_password(named[0])} is not where standfast keeps jobs, and nothing is sent "
                 "to it: set STANDFAST_URL, or write broker='sqlite:///shop.db' or broker='postgresql://…'"
             )
         return None
@@ -320,16 +327,49 @@ class Celery:
         return f"<Celery {self.main}>"
 
 
+def _is_file(broker: str) -> bool:
+    """Tell a file, `shop.db` or `:memory:`, from a transport that only Celery knows, such as `memory`."""
+    return "://" not in broker and any(sign in broker for sign in "./\\:")
+
+
 def attempts_of(task: AnyTask) -> int:
     """Give how often a task may be tried: its retries and the first time."""
     return FOREVER if task.max_retries is None else task.max_retries + 1
 
 
-def current_app() -> Celery:
+def newest_app() -> Celery:
     """Give the app that was made last."""
     if not APPS:
         raise ConfigurationError("no app was made yet: import the module that has app = Celery(...) first")
     return APPS[-1]
+
+
+def _give_class(task: AnyTask, kind: type[AnyTask]) -> None:
+    """Have a shared task be of the first app's class; the options of its own stay."""
+    task.awaits_class = False
+    task.__class__ = kind
+    kind.__init__(task)
+
+
+def _make_newest(app: Celery) -> None:
+    """Have this app be the current one, as if it had been made last."""
+    APPS[:] = [*(each for each in APPS if each is not app), app]
+
+
+class CurrentApp:
+    """Stands for the app that was made last, whichever that is when it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(newest_app(), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(newest_app(), name, value)
+
+    def __repr__(self) -> str:
+        return repr(newest_app())
+
+
+current_app = cast("Celery", CurrentApp())
 
 
 @overload
@@ -344,6 +384,7 @@ def shared_task(function: Function | None = None, /, **options: Unpack[TaskOptio
 
 def _share(options: TaskOptions, function: Function) -> AnyTask:
     task = make_task(function, options, "", APPS[-1].Task if APPS else AnyTask)
+    task.awaits_class = not APPS and not options.get("base")
     SHARED.append(task)
     for app in APPS:
         app.take(task)

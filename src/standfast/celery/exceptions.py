@@ -108,9 +108,21 @@ def _class_of(failure: FailureView) -> type[Exception] | None:
     name = failure.error_kind or ""
     found: Any = getattr(builtins, name, None)
     for module, last in _QUALIFIED.findall(failure.traceback or ""):
-        if last == name and module in sys.modules:
-            found = getattr(sys.modules[module], name, None)
+        if last == name:
+            found = _imported(module, last) or found
     return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _imported(place: str, name: str) -> Any:
+    """Find what is in a module or in a class of one, such as a Django model's DoesNotExist; None if neither is here."""
+    module, *inner = place, name
+    while module and module not in sys.modules:
+        module, _, last = module.rpartition(".")
+        inner.insert(0, last)
+    found: Any = sys.modules.get(module)
+    for each in inner:
+        found = getattr(found, each, None)
+    return found
 
 
 def __getattr__(name: str) -> Any:

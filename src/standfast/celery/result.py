@@ -10,6 +10,7 @@ from standfast.celery import calls, states
 from standfast.celery.exceptions import ChordError, TaskFailure, TaskRevokedError, rebuild
 from standfast.celery.task_arguments import read
 from standfast.celery.task_request import EVERY, RUNNING
+from standfast.celery.unmapped import GET, GROUP_RESULT, RESULT, missing_attribute, missing_name, refuse
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import State
 from standfast.views import JobView
@@ -17,6 +18,8 @@ from standfast.views import JobView
 if TYPE_CHECKING:
     from standfast.celery.celery_app import Celery
 
+HOW_TO_WAIT = ("interval", "no_ack", "follow_parents")
+"""Options of Celery's `get` that say how it waits, which is for the store to know."""
 STOPPED = (State.DEAD, State.HELD, State.CANCELLED)
 
 
@@ -47,9 +50,9 @@ class AsyncResult:
     def app(self) -> Celery:
         """The app it belongs to."""
         if self._app is None:
-            from standfast.celery.celery_app import current_app  # noqa: PLC0415 - an app gives results
+            from standfast.celery.celery_app import newest_app  # noqa: PLC0415 - an app gives results
 
-            self._app = current_app()
+            self._app = newest_app()
         return self._app
 
     @property
@@ -100,8 +103,16 @@ class AsyncResult:
         """Tell whether it failed."""
         return self.state == states.FAILURE
 
-    def get(self, timeout: float | None = None, *, propagate: bool = True, disable_sync_subtasks: bool = True) -> Any:
+    def get(
+        self,
+        timeout: float | None = None,
+        *,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **celerys: Any,
+    ) -> Any:
         """Wait for what the task returns; raise what it failed with, or TimeoutError."""
+        refuse("option of get", celerys, GET, HOW_TO_WAIT)
         _check_outside_tasks(allowed=not disable_sync_subtasks)
         patience = calls.Patience(f"task {self.id}", timeout)
         while True:
@@ -114,9 +125,9 @@ class AsyncResult:
 
     wait = get
 
-    def revoke(self, *, terminate: bool = False) -> None:
+    def revoke(self, *, terminate: bool = False, signal: Any = None) -> None:
         """End a task that is not wanted. One that runs is asked to stop; one with a time_limit is then killed."""
-        del terminate  # what can be stopped is, in any case
+        del terminate, signal  # what can be stopped is, in any case
         view = self.view
         if view is not None:
             calls.cancel(self.app.sf, view.id)
@@ -126,6 +137,9 @@ class AsyncResult:
         raise ConfigurationError(
             "forget() does not map to standfast: results are kept as long as their jobs, see app.conf.result_expires"
         )
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("result", name, RESULT)
 
     def __repr__(self) -> str:
         return f"<AsyncResult: {self.id}>"
@@ -158,9 +172,16 @@ class EagerResult(AsyncResult):
         """What it returned, or raised."""
         return self._value
 
-    def get(self, timeout: float | None = None, *, propagate: bool = True, disable_sync_subtasks: bool = True) -> Any:
+    def get(
+        self,
+        timeout: float | None = None,
+        *,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **celerys: Any,
+    ) -> Any:
         """Give what it returned; raise what it raised."""
-        del timeout, disable_sync_subtasks
+        del timeout, disable_sync_subtasks, celerys
         if propagate and isinstance(self._value, Exception) and self._state == states.FAILURE:
             raise self._value
         return self._value
@@ -174,9 +195,16 @@ class GroupResult:
     def __init__(self, results: Sequence[Any]) -> None:
         self.results = list(results)
 
-    def get(self, timeout: float | None = None, *, propagate: bool = True, disable_sync_subtasks: bool = True) -> Any:
+    def get(
+        self,
+        timeout: float | None = None,
+        *,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **celerys: Any,
+    ) -> Any:
         """Wait for all of them; give what they returned, in their order."""
-        options: dict[str, Any] = {"propagate": propagate, "disable_sync_subtasks": disable_sync_subtasks}
+        options = {"propagate": propagate, "disable_sync_subtasks": disable_sync_subtasks, **celerys}
         left = calls.TimeLeft(timeout)
         return [each.get(left.seconds, **options) for each in self.results]
 
@@ -194,14 +222,26 @@ class GroupResult:
         """Tell whether any failed."""
         return any(each.failed() for each in self.results)
 
+    def waiting(self) -> bool:
+        """Tell whether any is not done."""
+        return not self.ready()
+
     def completed_count(self) -> int:
         """Count those that succeeded."""
         return sum(each.successful() for each in self.results)
 
-    def revoke(self) -> None:
+    def revoke(self, *, terminate: bool = False, signal: Any = None) -> None:
         """End those that are not done."""
         for each in self.results:
-            each.revoke()
+            each.revoke(terminate=terminate, signal=signal)
+
+    @staticmethod
+    def restore(*_given: Any, **_options: Any) -> NoReturn:
+        """Refuse: a group has no id of its own."""
+        raise missing_attribute("GroupResult", "restore", GROUP_RESULT)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("GroupResult", name, GROUP_RESULT)
 
     @property
     def children(self) -> list[Any]:
@@ -273,3 +313,7 @@ def _check_outside_tasks(*, allowed: bool) -> None:
         raise RuntimeError(
             "a task that waits for another keeps its slot, and the other may never get one: write a chain or a chord"
         )
+
+
+def __getattr__(name: str) -> Any:
+    raise missing_name("celery.result", name)

@@ -14,8 +14,8 @@ from standfast.celery.canvas import Signature
 from standfast.celery.django_connections import on_commit
 from standfast.celery.eager import run_eagerly
 from standfast.celery.result import AsyncResult, EagerResult
-from standfast.celery.task_request import RUNNING, Request, running
-from standfast.celery.unmapped import PICKLE, TASK_OPTIONS, refuse
+from standfast.celery.task_request import ENTERED, RUNNING, Request, running
+from standfast.celery.unmapped import PICKLE, TASK, TASK_OPTIONS, missing_attribute, refuse
 from standfast.errors import ConfigurationError
 from standfast.wings.effects.handler_job import Job
 
@@ -98,6 +98,15 @@ class Task:
     timeout: float | str | None = OF_QUEUE
     """How long a run may take; None is no limit. The thread is not stopped: `time_limit` ends the run's process."""
     run: Callable[..., Any]
+    awaits_class = False
+    """Whether it is shared, and was declared before there was an app to give it a class."""
+
+    wraps_runs = False
+    """Whether a class of your own has `__call__`, which a worker then calls too."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.wraps_runs = cls.__call__ is not Task.__call__
 
     def __init__(self) -> None:
         self._app: Celery | None = None
@@ -106,10 +115,15 @@ class Task:
     def app(self) -> Celery:
         """The app it belongs to; a shared task belongs to the app that was made last."""
         if self._app is None:
-            from standfast.celery.celery_app import current_app  # noqa: PLC0415 - an app has tasks, and knows itself
+            from standfast.celery.celery_app import newest_app  # noqa: PLC0415 - an app has tasks, and knows itself
 
-            return current_app()
+            return newest_app()
         return self._app
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether apps share it, so that its module knows none of them."""
+        return self._app is None
 
     @property
     def request(self) -> Request:
@@ -132,7 +146,10 @@ class Task:
     # --- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function here and now, without the queue."""
+        """Call the function here and now, without the queue; a class of your own may wrap each run so."""
+        if ENTERED.get() is not None and ENTERED.get() is RUNNING.get():
+            ENTERED.set(None)
+            return self.run(*args, **kwargs)
         with running(Request(task=self.name, args=list(args), kwargs=kwargs)):
             return self.run(*args, **kwargs)
 
@@ -156,9 +173,14 @@ class Task:
         """Enqueue it with options once Django's transaction is committed."""
         on_commit(partial(self.apply_async, *args, **options))
 
-    def apply(self, args: Iterable[Any] | None = None, kwargs: Mapping[str, Any] | None = None) -> EagerResult:
-        """Run it here and now, with its retries, and give what came of it as a result."""
-        return run_eagerly(self, list(args or ()), dict(kwargs or {}))
+    def apply(
+        self, args: Iterable[Any] | None = None, kwargs: Mapping[str, Any] | None = None, *, throw: bool = False
+    ) -> EagerResult:
+        """Run it here and now, with its retries, and give what came of it as a result; `throw` raises its exception."""
+        result = run_eagerly(self, list(args or ()), dict(kwargs or {}))
+        if throw:
+            result.get()
+        return result
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
         """Give this call to put into a canvas: the result of what comes before it is its first argument."""
@@ -189,6 +211,9 @@ class Task:
         """Raise TypeError here, where the mistake is, and not in a worker."""
         if self.typing:
             inspect.signature(self.run).bind(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("task", name, TASK)
 
     # --- inside a run
 
@@ -254,6 +279,7 @@ def make_task(function: Callable[..., Any], options: TaskOptions, main: str, bas
     task.run = function.__get__(task) if options.get("bind") else function
     task.name = options.get("name") or _name_of(function, main)
     task.__doc__ = function.__doc__
+    vars(task)["__name__"] = function.__name__
     task.__module__ = function.__module__
     vars(task)["__wrapped__"] = function
     return configured(task, options)

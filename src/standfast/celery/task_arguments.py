@@ -45,8 +45,9 @@ def written(value: Any, where: str) -> Any:
         if isinstance(value, kind):
             return {KIND: name, VALUE: write(value)}
     raise PayloadRejected(
-        f"{where} is a {type(value).__name__}, which is not JSON; nothing was written: pass what names it, such as an "
-        "id, and load it in the task. standfast never pickles: a queue that runs pickles runs whoever can write to it"
+        f"{where} is of type {type(value).__name__}, which is not JSON; nothing was written: pass what names it, "
+        "such as an id, and load it in the task. standfast never pickles: a queue that runs pickles runs whoever can "
+        "write to it"
     )
 
 

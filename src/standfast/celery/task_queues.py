@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,6 +108,8 @@ class Registration:
         named: Any = partial(self._run, task.name)
         named.__qualname__ = named.__name__ = task.name
         named.registered_in = task.__module__
+        if limit is not None:
+            self._have_a_child_find(named, task)
         options: dict[str, Any] = {"replay": task.replay, "effects": task.effects, "risk": task.risk}
         self.sf.handler(
             queue,
@@ -121,6 +124,14 @@ class Registration:
             self._hears_of_failures = True
             self.sf.on_failure(self._after_attempt)
 
+    def _have_a_child_find(self, handler: Any, task: Task) -> None:
+        """Say what a child process imports for a task: first the app, which may have to set up Django."""
+        module = module_of(self._app)
+        if module != "__main__":
+            handler.application_in = module
+        elif task.is_shared:  # its own module knows no app
+            handler.registered_in = module
+
     def _run(self, name: str, job: Job) -> Any:
         """Run the task that has this name now: one that is declared again takes the place of the former."""
         return run_attempt(self._app.tasks[name], job)
@@ -129,6 +140,16 @@ class Registration:
         task = self._app.tasks.get(job.handler)
         if task is not None and hears_of_failures(task):
             await call_user_code(after_attempt, task, job, failure, error)
+
+
+def module_of(app: object) -> str:
+    """Give a module that has this app, the main program last; empty if none has it yet."""
+    found = [name for name, module in list(sys.modules.items()) if _has(module, app)]
+    return min(found, key=lambda name: name == "__main__", default="")
+
+
+def _has(module: Any, app: object) -> bool:
+    return any(each is app for each in list(getattr(module, "__dict__", {}).values()))
 
 
 def _timeout(task: Task) -> float | None:

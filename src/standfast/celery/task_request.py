@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.celery.unmapped import REQUEST, missing_attribute
 from standfast.wings.effects.handler_job import Job
 
 Takes = str | list[Any]
@@ -57,9 +58,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         again = self.job is not None and self.job.attempt > 1
         return {"routing_key": self.queue, "redelivered": again}
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("self.request", name, REQUEST)
+
 
 RUNNING: ContextVar[Request | None] = ContextVar("standfast_celery_request", default=None)
 """The run that this code is in."""
+
+ENTERED: ContextVar[Request | None] = ContextVar("standfast_celery_entered", default=None)
+"""The run whose task is called next: that call is the run itself, and a further one in it is a direct call."""
 
 
 @contextmanager

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from standfast.errors import ConfigurationError
 
 Routes = Any
-"""A dict of patterns, a list of pairs, dicts and functions, or one function."""
+"""A dict of patterns, a list of pairs, dicts and functions, or one function; a function may be given by its name."""
 
 
-def queue_for(routes: Routes, task: str) -> str | None:
-    """Give the queue that the routes name for a task."""
+class Route(NamedTuple):
+    """Where a task goes, and how urgent it is there; None leaves it to what else says so."""
+
+    queue: str | None = None
+    priority: int | None = None
+
+
+def route_for(routes: Routes, task: str) -> Route:
+    """Give the first route that is a task's."""
     for pattern, route in _pairs(routes):
         if pattern is None:
             found = route(task, (), {}, {}, task=None)
@@ -23,13 +32,14 @@ def queue_for(routes: Routes, task: str) -> str | None:
         else:
             continue
         if found is not None:
-            return _queue(found, task)
-    return None
+            return _route(found, task)
+    return Route()
 
 
 def queues_in(routes: Routes) -> set[str]:
     """Give every queue that the routes name; what a function gives is not known before it is asked."""
-    return {_queue(route, str(pattern)) for pattern, route in _pairs(routes) if pattern is not None}
+    found = [_route(route, str(pattern)) for pattern, route in _pairs(routes) if pattern is not None]
+    return {each.queue for each in found if each.queue is not None}
 
 
 def queue_names(task_queues: Any) -> set[str]:
@@ -42,12 +52,19 @@ def queue_names(task_queues: Any) -> set[str]:
 def _pairs(routes: Routes) -> Iterator[tuple[str | re.Pattern[str] | None, Any]]:
     if routes is None:
         return
-    if callable(routes):
+    if isinstance(routes, str):
+        yield None, partial(_route_by_name, routes)
+    elif callable(routes):
         yield None, routes
     elif isinstance(routes, Mapping):
         yield from routes.items()
     else:
         yield from _listed(routes)
+
+
+def _route_by_name(router: str, *given: Any, **named: Any) -> Any:
+    """Ask a router that is imported only now: when the settings are read, its module may not be importable yet."""
+    return pkgutil.resolve_name(router)(*given, **named)
 
 
 def _listed(routes: Iterable[Any]) -> Iterator[tuple[str | re.Pattern[str] | None, Any]]:
@@ -62,11 +79,17 @@ def _fits(pattern: str | re.Pattern[str], task: str) -> bool:
     return bool(pattern.match(task)) if isinstance(pattern, re.Pattern) else fnmatchcase(task, pattern)
 
 
-def _queue(route: Any, task: str) -> str:
-    if isinstance(route, str):
-        return route
-    if isinstance(route, Mapping) and set(route) == {"queue"}:
-        return str(getattr(route["queue"], "name", route["queue"]))
-    raise ConfigurationError(
-        f"the route of {task} is {route!r}: standfast routes by queue alone, so write {{'queue': 'mail'}}"
-    )
+def _route(given: Any, task: str) -> Route:
+    if isinstance(given, str):
+        return Route(given)
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"the route of {task} is {given!r}; write a queue, or {{'queue': 'mail'}}")
+    unfit = [name for name in given if name not in Route._fields]
+    if unfit:
+        kept = {name: each for name, each in given.items() if name in Route._fields} or {"queue": "mail"}
+        raise ConfigurationError(
+            f"the route of {task} has {unfit[0]!r}, which does not map to standfast: a route has a queue and a "
+            f"priority, so write {kept!r}"
+        )
+    queue = given.get("queue")
+    return Route(None if queue is None else str(getattr(queue, "name", queue)), given.get("priority"))

@@ -13,7 +13,7 @@ from standfast.celery.django_connections import fresh_connections
 from standfast.celery.exceptions import Ignore, Reject, Retry
 from standfast.celery.task_arguments import read, written
 from standfast.celery.task_hooks import request_of
-from standfast.celery.task_request import EVERY, Request, Takes, TaskCall, running, step_number
+from standfast.celery.task_request import ENTERED, EVERY, Request, Takes, TaskCall, running, step_number
 from standfast.concurrency.guarded import call_guarded
 from standfast.errors import HandlerFailure, PayloadRejected, Permanent
 from standfast.failure import Class
@@ -51,7 +51,11 @@ def _complete(task: Task, request: Request, *, feeds: bool) -> Any:
 def call_hooked(task: Task, request: Request) -> Any:
     """Call a task's function between its own hooks."""
     task.before_start(*request.about)
-    result = task.run(*request.args, **request.kwargs)
+    if task.wraps_runs:
+        ENTERED.set(request)
+        result = task(*request.args, **request.kwargs)
+    else:
+        result = task.run(*request.args, **request.kwargs)
     task.on_success(result, *request.about)
     task.after_return("SUCCESS", result, *request.about, None)
     return result

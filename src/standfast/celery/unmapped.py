@@ -10,13 +10,14 @@ from standfast.errors import ConfigurationError
 PICKLE = "standfast stores JSON and never pickles; pass ids, and load the objects in the task"
 LETTERS = "a task that failed for good is a dead letter: see `standfast dead list`, or use base= with on_failure"
 
+LOGGING = "have your module set up the root logger (logging.config.dictConfig): a command then leaves logging alone"
 QUEUES = "a queue is its name, and there is no exchange: task_queues=['mail', 'reports']"
 
 TASK_OPTIONS = {
     "soft_time_limit": "nothing is raised inside a running task: use time_limit=, which ends its process, or poll "
     "self.job.cancelled with bind=True",
     "compression": "payloads are stored as they are; pass a reference to what is large",
-    "throws": "declare what is expected with app.sf.error_kinds({...})",
+    "throws": "leave it out: it changes only how loudly Celery's worker logs. What failed for good is a dead letter",
     "backend": "results are kept with their jobs, in the store itself",
     "send_events": "every job tells what happens to it: `standfast tail`",
     "store_errors_even_if_ignored": "failures are always kept",
@@ -70,6 +71,9 @@ NAMES = {
         "SoftTimeLimitExceeded": TASK_OPTIONS["soft_time_limit"],
         "WorkerLostError": "a task whose worker died runs again, or fails as reason code `worker_lost`",
     },
+    "celery.result": {
+        "allow_join_result": "write result.get(disable_sync_subtasks=False)",
+    },
     "celery.schedules": {
         "solar": "have a task compute the times and call apply_async(eta=...)",
     },
@@ -93,6 +97,9 @@ NAMES = {
         "of a task with time_limit=, which has only what its module opens when it is imported",
         "worker_ready": "use @app.sf.on_startup, before the first claim",
         "worker_shutdown": "use @app.sf.on_shutdown, after the last attempt",
+        "setup_logging": LOGGING,
+        "after_setup_logger": LOGGING,
+        "after_setup_task_logger": LOGGING,
         "worker_process_shutdown": "use @app.sf.on_shutdown, after the last attempt; it does not run in the child "
         "process of a task with time_limit=",
     },
@@ -110,15 +117,70 @@ def refuse(what: str, given: Iterable[str], unmapped: Mapping[str, str], known: 
             raise ConfigurationError.unknown(what, name, names)
 
 
+KEEP_IDS = "keep the ids of its tasks, [each.id for each in result], and ask AsyncResult(id) for each"
 APP = {
-    "control": "AsyncResult(id).revoke() ends a task, app.sf.queues.pause(name) stops a queue; see `standfast workers`",
     "events": "use app.sf.subscribe(), or `standfast tail`",
     "backend": "results are kept with their jobs: app.AsyncResult(id)",
     "connection": "there is no broker to connect to; the store is app.sf",
     "amqp": "there is no broker to route in; the store is app.sf",
     "start": "run `standfast worker module:app`, or app.worker_main()",
+    "steps": "use @app.sf.on_startup and @app.sf.on_shutdown",
+    "user_options": "a worker takes no options of your own; read them from the environment",
+    "log": LOGGING,
+    "GroupResult": KEEP_IDS,
 }
 """Attributes of an app that do not map."""
+WORKERS = "see `standfast workers`, `standfast jobs --state running`, or app.sf.sync.jobs(state='running')"
+CONTROL = {
+    "inspect": WORKERS,
+    "ping": WORKERS,
+    "purge": "cancel the jobs: `standfast jobs --state queued` lists them, app.control.revoke(ids) cancels them",
+    "rate_limit": "change the rate of the task's queue: app.sf.queue('mail', rate='10/m')",
+    "time_limit": "a limit belongs to the task: @app.task(time_limit=...)",
+    "shutdown": "send SIGTERM to the worker",
+    "add_consumer": "app.sf.queues.resume(name), or start a worker with --queues",
+    "cancel_consumer": "app.sf.queues.pause(name)",
+    "pool_grow": "start another worker",
+    "pool_shrink": "stop a worker",
+    "broadcast": "there is no remote control; workers and jobs are in the store, see app.sf",
+    "enable_events": "every job tells what happens to it: `standfast tail`",
+}
+"""Attributes of `app.control` that do not map."""
+TASK = {
+    "map": "write group(task.s(item) for item in items)",
+    "starmap": "write group(task.s(*item) for item in items)",
+    "chunks": "write group(task.s(part) for part in parts)",
+    "replace": "start another task or canvas at the end of this one",
+    "add_to_chord": "start another task or canvas at the end of this one",
+    "send_event": "write self.job.progress(0.4, 'page 4 of 10')",
+    "backend": "results are kept with their jobs: AsyncResult(id)",
+}
+"""Attributes of a task that do not map."""
+SHOWN = "the job has what is known of it: AsyncResult(id).view"
+RESULT = {
+    "children": "results lead back, not forward: keep what apply_async() returns, and follow its .parent",
+    "collect": "call .get(); results lead back by .parent",
+    "iterdeps": "results lead back by .parent",
+    "get_leaf": "what apply_async() of a canvas returns is its last result",
+    "then": "write chain(task.s(...), callback)",
+    "maybe_throw": "call .get(), which raises what the task failed with",
+    **dict.fromkeys(("name", "args", "kwargs", "worker", "retries", "queue"), SHOWN),
+}
+"""Attributes of a result that do not map."""
+GET = dict.fromkeys(("callback", "on_message", "on_interval"), "call it without, and look at AsyncResult(id).view")
+"""Options of `get` that do not map."""
+GROUP_RESULT = dict.fromkeys(("id", "save", "restore", "delete", "parent"), KEEP_IDS) | {
+    "join_native": "call .join()",
+    "iter_native": "go through the results: for each in result: each.get()",
+    "maybe_throw": "call .get(), which raises what a task failed with",
+    "then": "write chord(header, callback)",
+}
+"""Attributes of a group's result that do not map."""
+REQUEST = dict.fromkeys(
+    ("root_id", "parent_id", "group", "chord", "chain", "eta", "expires", "headers", "reply_to", "correlation_id"),
+    "self.job has what is known of the job, and app.sf.workflows of the canvas that it is part of",
+) | {"timelimit": "the limit is the task's own: self.time_limit"}
+"""Attributes of `self.request` that do not map."""
 CANVAS = {
     "link": CALL_OPTIONS["link"],
     "link_error": LETTERS,

@@ -15,6 +15,7 @@ import click
 
 from standfast import settings
 from standfast.cli.imported_module import import_module
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError
 from standfast.settings import Settings, without_password
 
@@ -128,12 +129,15 @@ def application(app: str | None, url: str | None) -> Standfast:
 def _load(app: str, kind: type[Standfast]) -> Standfast:
     module, _, attribute = app.partition(":")
     if not module or not attribute:
-        raise ConfigurationError(f"{app!r} does not name an application; write module:attribute, such as app:sf")
+        example = call_guarded(lambda: _first_in(module, kind), lambda _error: "app:sf")
+        raise ConfigurationError(f"{app!r} does not name an application; write module:attribute, such as {example}")
     loaded = import_module(module)
     if not hasattr(loaded, attribute):
         said = _meant(module, loaded, kind)
         raise ConfigurationError(f"{module} has no attribute {attribute!r}; name the Standfast object in it{said}")
     found = _standfast_of(getattr(loaded, attribute))
+    if type(found).__module__.startswith("celery."):
+        raise ConfigurationError(f"{app} is an app of Celery; change the import: from standfast.celery import Celery")
     if not isinstance(found, kind):
         said = _meant(module, loaded, kind)
         raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Standfast; name the Standfast object{said}")
@@ -142,8 +146,17 @@ def _load(app: str, kind: type[Standfast]) -> Standfast:
 
 def _meant(module: str, loaded: object, kind: type[Standfast]) -> str:
     """Name the applications that a module has."""
-    there = [f"{module}:{name}" for name, value in vars(loaded).items() if isinstance(_standfast_of(value), kind)]
+    there = _applications_in(module, loaded, kind)
     return f": {' or '.join(there)}" if there else ""
+
+
+def _first_in(module: str, kind: type[Standfast]) -> str:
+    """Give the application that was probably meant by the name of its module alone."""
+    return next(iter(_applications_in(module, import_module(module), kind)), "app:sf")
+
+
+def _applications_in(module: str, loaded: object, kind: type[Standfast]) -> list[str]:
+    return [f"{module}:{name}" for name, value in vars(loaded).items() if isinstance(_standfast_of(value), kind)]
 
 
 def _standfast_of(found: Any) -> Any:

@@ -76,11 +76,30 @@ NEXT: dict[type[StandfastError], str] = {
 CELERY = {
     "beat": "No process is needed: a worker enqueues what is due. See standfast schedule list.",
     "inspect": "Use standfast workers, standfast jobs --state running or standfast stats.",
+    "purge": "standfast jobs --state queued lists what waits, and standfast cancel ends a job.",
+    "flower": "Run standfast serve: it has the dashboard.",
+    "events": "Use standfast tail.",
+    "result": "Use standfast status, with the id of the task.",
+    "call": "Use standfast enqueue, with the task in --handler.",
     "-A": "Name the application after the command: standfast worker shop:app.",
+}
+CELERY_WORKER = {
     "-Q": "Use --queues.",
     "-c": "Use --total for slots over all queues, or --processes for more processes.",
+    "-B": "Leave it out: a worker enqueues what is due.",
+    "--beat": "Leave it out: a worker enqueues what is due.",
+    "-l": "Set STANDFAST_LOG_LEVEL=debug, info, warning or error.",
+    "--loglevel": "Set STANDFAST_LOG_LEVEL=debug, info, warning or error.",
+    "-P": "Leave it out: tasks run in threads, those with a time_limit in processes of their own.",
+    "--pool": "Leave it out: tasks run in threads, those with a time_limit in processes of their own.",
+    "-n": "Leave it out: a worker names itself.",
+    "--hostname": "Leave it out: a worker names itself.",
+    "-E": "Leave it out: every job tells what happens to it; see standfast tail.",
+    "--autoscale": "Use --total, and start more workers when you need them.",
+    "--max-tasks-per-child": "Use --recycle-after.",
+    "--max-memory-per-child": "Use --recycle-above.",
 }
-"""What people who know Celery type, and what to type instead."""
+"""What people who know Celery type, anywhere and after `worker`, and what to type instead."""
 
 if TYPE_CHECKING:
     from standfast.application import Standfast
@@ -144,9 +163,15 @@ def _usage_in_one_line() -> Iterator[None]:
     except click.UsageError as error:
         said = " ".join(error.format_message().split())
         what = said if said[-1] in ".?" else f"{said}."
-        ours = CELERY.get(error.option_name, "") if isinstance(error, click.NoSuchOption) else ""
+        ours = _instead(error) if isinstance(error, click.NoSuchOption) else ""
         path = "standfast" if error.ctx is None else error.ctx.command_path
         raise UsageInOneLine(f"{what} {ours or f'See: {path} --help'}", error.ctx) from error
+
+
+def _instead(error: click.NoSuchOption) -> str:
+    """Give what to type instead of an option of Celery."""
+    at_worker = error.ctx is not None and error.ctx.info_name == "worker"
+    return (CELERY | CELERY_WORKER if at_worker else CELERY).get(error.option_name, "")
 
 
 def exit_code(error: StandfastError) -> int:

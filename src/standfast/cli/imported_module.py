@@ -41,7 +41,7 @@ def import_module(name: str) -> ModuleType:
 def _refuse(module: str, here: str, error: Exception) -> NoReturn:
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is not None and f"{module}.".startswith(f"{missing}."):
-        raise ConfigurationError(f"there is no module {missing!r} in {here} or installed{_nearest(module)}") from error
+        raise ConfigurationError(f"there is no module {missing!r} in {here} or installed{_nearest(missing)}") from error
     raised = error.__cause__ or error if type(error) is RuntimeError else error
     if os.environ.get(DEBUG) == "debug":
         lines = "".join(traceback.format_exception(raised)).splitlines()
@@ -58,11 +58,12 @@ def _refuse(module: str, here: str, error: Exception) -> NoReturn:
 
 
 def _nearest(module: str) -> str:
-    """Name the module of this directory that was probably wanted: `ap`, `app.py` and `./app` all stand for `app`."""
-    there = [each.stem for each in Path.cwd().glob("*.py")] + [
-        each.parent.name for each in Path.cwd().glob("*/__init__.py")
-    ]
-    close = difflib.get_close_matches(module.removesuffix(".py").strip("./"), there, n=1)
+    """Name the module here that was probably wanted: `ap`, `app.py` and `./app` all stand for `app`."""
+    wanted = module.removesuffix(".py").strip("./").replace("/", ".")
+    packages = wanted.split(".")[:-1]
+    place = Path.cwd().joinpath(*packages)
+    names = [each.stem for each in place.glob("*.py")] + [each.parent.name for each in place.glob("*/__init__.py")]
+    close = difflib.get_close_matches(wanted, [".".join([*packages, name]) for name in names], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 

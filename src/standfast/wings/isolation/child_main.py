@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from typing import Any, cast
 
 from standfast.concurrency.guarded import call_guarded
@@ -182,10 +183,23 @@ def _prepare(task: Prepare) -> str | None:
 
 
 def _import(place: Place) -> None:
+    for names in _imported(place):
+        for each in list(names.values()):
+            give = getattr(type(each), "__standfast__", None)
+            if give is not None and _found(place) is None:
+                give(each)  # an application that registers its handlers when it is first asked for
+        if _found(place) is not None:
+            return
+
+
+def _imported(place: Place) -> Iterator[dict[str, Any]]:
+    """Give the names of each module that may register the handler; the next one is imported only if it is asked for."""
+    if place.application:
+        yield vars(importlib.import_module(place.application))
     if place.script is not None:
-        runpy.run_path(place.script, run_name=MAIN)
+        yield runpy.run_path(place.script, run_name=MAIN)
     else:
-        importlib.import_module(place.module)
+        yield vars(importlib.import_module(place.module))
 
 
 def _trace(error: BaseException) -> str:

@@ -78,7 +78,8 @@ def _place(handler: IsolatedHandler, module: str) -> Place:
     name = getattr(handler.plain, "__qualname__", type(handler.plain).__qualname__)
     main = sys.modules["__main__"]
     if module != "__main__":
-        return Place(handler.queue, handler.name, name, module)
+        application = getattr(handler.plain, "application_in", "")
+        return Place(handler.queue, handler.name, name, module, application=application)
     if main.__spec__ is not None:  # python -m application
         return Place(handler.queue, handler.name, name, main.__spec__.name)
     return Place(handler.queue, handler.name, name, module, getattr(main, "__file__", None) or "")

@@ -17,7 +17,8 @@ LENGTH = struct.Struct(">I")
 class Place(NamedTuple):
     """Where a handler is registered: what the child imports, and under which names it finds the handler then.
 
-    `script` is the file of the main program, where that registers it.
+    `script` is the file of the main program, where that registers it. `application` is the module of an application
+    that registers it once it is asked for: importing `module` alone may not.
     """
 
     queue: str
@@ -25,6 +26,7 @@ class Place(NamedTuple):
     qualname: str
     module: str
     script: str | None = None
+    application: str = ""
 
 
 class Prepare(msgspec.Struct, tag=True):
