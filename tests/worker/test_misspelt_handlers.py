@@ -71,7 +71,9 @@ async def test_nobody_is_warned_of_a_queue_that_no_worker_serves_yet(sf, warned)
     assert warned() == []
 
 
-async def test_a_queue_whose_workers_have_not_started_is_taken_for_no_slip_of_another(sf, caplog):
+async def test_a_queue_whose_workers_have_not_started_is_taken_for_no_slip_of_another(
+    sf: Standfast, caplog: pytest.LogCaptureFixture
+) -> None:
     @sf.handler("bench-probe")
     async def probe(_: Any) -> None: ...
 
