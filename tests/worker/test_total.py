@@ -86,16 +86,15 @@ def test_free_slots_are_shared_and_never_overdrawn(free, wanted, given):
 
 
 def test_a_process_claims_no_more_than_what_remains_until_it_starts_anew():
-    slots = TotalSlots(None)
+    slots = TotalSlots(200)
     demands = [QueueDemand(queue, (), 64) for queue in QUEUES]
-    assert slots.share(demands) == demands
-    slots.claims_left = 70
+    assert sum(each.slots for each in slots.share(demands)) == 192
+    slots.end_after(70)
     assert sum(each.slots for each in slots.share(demands)) == 70
-    slots.note_claimed(69)
-    slots.free += 69
+    slots.claimed = slots.freed = 69
     assert sum(each.slots for each in slots.share(demands)) == 1
-    slots.note_claimed(1)
-    assert slots.share(demands) == ()
+    slots.claimed += 1
+    assert slots.share(demands) == []
 
 
 def test_who_was_left_out_comes_first_next_time():

@@ -96,7 +96,7 @@ class Claimer:
     def note_freed(self, queues: Counter[str]) -> None:
         """Take note of free slots."""
         self._free += queues
-        self.total.free += queues.total()
+        self.total.freed += queues.total()
         self.kick()
 
     def note_hint(self, hint: dict[str, float]) -> None:
@@ -147,16 +147,17 @@ class Claimer:
                     demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
                 elif self._may_claim(queue):
                     demands.append(self._demand(queue, slots))
-        shared = self.total.share(demands)
-        if not shared:
+        if self.total.limited:
+            demands = self.total.share(demands)
+        if not demands:
             self._stand()
         elif self._standing is None or self._standing.claims.withdraw(self._standing):
             # Where it cannot be withdrawn, a round serves it, and its answer kicks again.
             self._standing = None
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
-            queues = [*map(_queue_of, shared)]
+            queues = [*map(_queue_of, demands)]
             self._hungry.difference_update(queues)
-            request = ClaimRequest(self._worker, tuple(shared), self._policy.mark)
+            request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
             self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues))
 
     def _stand(self) -> None:
@@ -171,9 +172,10 @@ class Claimer:
             if free > 0 and queue not in self._gates and queue not in self._requirements:
                 slots = min(self._largest_claim, free)
                 demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
-        shared = self.total.share(demands)  # a queue that is left out is looked at when it is heard of
-        if shared:
-            request = ClaimRequest(self._worker, tuple(shared), self._policy.mark)
+        if self.total.limited:  # a queue that is left out is looked at when it is heard of
+            demands = self.total.share(demands)
+        if demands:
+            request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
             self._standing = self._store.stand(request)
             self._standing.start().add_done_callback(partial(self._fed, request))
 
@@ -223,7 +225,7 @@ class Claimer:
         """
         wanted = [queue for queue in (self._lanes if queues is None else queues) if queue in self._lanes]
         await self._all_asked(wanted)
-        if self._stopped or not wanted or self.total.claims_left <= 0:
+        if self._stopped or not wanted or self.total.at_its_end:
             return False
         request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
         started: list[str] = []
@@ -291,7 +293,7 @@ class Claimer:
 
     def _return(self, result: ClaimResult) -> None:
         self._free.subtract(map(_queue_of, result.claims))
-        self.total.note_claimed(len(result.claims))
+        self.total.claimed += len(result.claims)
         self._give_back(result.claims, result.rules)
 
     async def _fill(self, request: ClaimRequest, started: list[str] | None) -> None:
@@ -340,7 +342,7 @@ class Claimer:
         claimed = Counter(map(_queue_of, result.claims))
         self._served |= claimed.keys()
         self._free.subtract(claimed)
-        self.total.note_claimed(len(result.claims))
+        self.total.claimed += len(result.claims)
         hungry = set()
         for demand in request.demands:
             if claimed[demand.queue] == demand.slots:

@@ -101,7 +101,7 @@ async def work_until_signalled(
         await stack.enter_async_context(store)
         worker = make()
         if options.recycling.after is not None:
-            worker.claims.claims_left = options.recycling.after
+            worker.claims.end_after(options.recycling.after)
         about = {"worker": worker.id}
         await stack.enter_async_context(kept_alive(options.alive, lambda: worker.claim_takes < LONGEST_CLAIM))
         if not await signals.unless_they_come(stack.enter_async_context(worker)):

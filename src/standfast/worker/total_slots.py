@@ -1,45 +1,47 @@
-"""The slots of a worker over all its queues, where `total` limits them, and how many jobs it may still claim."""
+"""The slots of a worker over all its queues, where `total` limits them, and how many jobs it may claim at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from sys import maxsize
+from math import inf
 
 from msgspec.structs import replace
 
 from standfast.spine.claim_requests import QueueDemand
-
-PLENTY = maxsize // 2
-"""More than a process can take while it lives."""
 
 
 class TotalSlots:
     """Shares the free slots among queues. While they are few, the queue that was asked longest ago comes first."""
 
     def __init__(self, slots: int | None) -> None:
-        self.free = maxsize if slots is None else slots
-        self.claims_left = maxsize
-        """How many more jobs this process claims before it starts anew."""
+        self._slots = inf if slots is None else slots
+        self._most = inf
+        self.limited = slots is not None
+        """Whether there is anything to share."""
         self.claimed = 0
+        self.freed = 0
+        """How many of the slots that were claimed for are free again."""
         self._asked: dict[str, int] = {}
         self._turn = 0
 
-    def note_claimed(self, jobs: int) -> None:
-        """Take note of slots that are taken."""
-        self.free -= jobs
-        self.claims_left -= jobs
-        self.claimed += jobs
+    def end_after(self, jobs: int) -> None:
+        """Have this process claim no more than so many jobs: then it starts anew."""
+        self._most, self.limited = jobs, True
 
-    def share(self, demands: Sequence[QueueDemand]) -> Sequence[QueueDemand]:
+    @property
+    def at_its_end(self) -> bool:
+        """Whether this process claims no more."""
+        return self.claimed >= self._most
+
+    def share(self, demands: Sequence[QueueDemand]) -> list[QueueDemand]:
         """Cut demands down to what is free; a queue that gets nothing is left out, and comes first next time."""
-        free = min(self.free, self.claims_left)
-        if free <= 0:
-            return ()
-        if free > PLENTY:
-            return demands
+        free = min(self._slots + self.freed, self._most) - self.claimed
+        left = int(min(free, sum(demand.slots for demand in demands)))
+        if left <= 0:
+            return []
         self._turn += 1
-        first = sorted(demands, key=lambda demand: self._asked.get(demand.queue, 0))[:free]
-        left, shared = free, []
+        first = sorted(demands, key=lambda demand: self._asked.get(demand.queue, 0))[:left]
+        shared = []
         for place, demand in enumerate(first):
             slots = min(demand.slots, left // (len(first) - place))
             left -= slots
