@@ -113,13 +113,13 @@ async def test_a_job_that_the_relay_brings_while_it_is_looked_for_is_found(eithe
     relayed = either.outbox(lambda: sqlite3.connect(database))
     receipt = await either.enqueue("mail", 7, tx=shop)
     shop.commit()
-    find = relayed.find
+    find = relayed.table.find
 
     async def overtaken(job_id: str) -> object:
         await relayed.relay()
         return await find(job_id)
 
-    monkeypatch.setattr(relayed, "find", overtaken)
+    monkeypatch.setattr(relayed.table, "find", overtaken)
     assert (await job_of(either, receipt.id)).view == "queued"
     await relayed.close()
 
@@ -319,13 +319,13 @@ async def test_what_a_full_queue_refused_is_not_overtaken_when_it_has_room_again
     disk.queue("mail", max_depth=1)
     ran: list[int] = []
     disk.handler("mail")(lambda job: ran.append(job.payload))
-    delete = outbox._table.delete  # noqa: SLF001 - the moment at which room is made
+    delete = outbox.table.delete  # the moment at which room is made
 
     async def make_room(numbers: list[int]) -> None:
         await delete(numbers)
         await disk.worker().run_due()
 
-    monkeypatch.setattr(outbox._table, "delete", make_room)  # noqa: SLF001 - likewise
+    monkeypatch.setattr(outbox.table, "delete", make_room)
     for number in range(4):
         disk.enqueue_sync("mail", number, tx=shop)
     shop.commit()

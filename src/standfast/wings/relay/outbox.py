@@ -147,7 +147,7 @@ class Outbox:
     ) -> None:
         self._store = store
         self._ready = ready
-        self._table = table
+        self.table = table
         self._refused: set[int] = set()
         self._every = every
         self._loop = self.loop()
@@ -170,7 +170,7 @@ class Outbox:
     async def close(self) -> None:
         """Stop, and let go of the connection."""
         await self._loop.stop()
-        await self.let_go()
+        await self.table.close()
 
     async def _look(self) -> None:
         try:
@@ -178,19 +178,10 @@ class Outbox:
         except StoreUnavailable as error:
             log.warning("the outbox cannot be relayed now and will be tried again: %s", error)
 
-    async def find(self, job_id: str) -> NewJob | None:
-        """Read a job that is committed in the user's database and not handed over yet."""
-        row = await self._table.find(job_id)
-        return row and row.job
-
-    async def let_go(self) -> None:
-        """Let go of the connection; the next look makes another."""
-        await self._table.close()
-
     async def relay(self) -> int:
         """Hand over everything that is committed; give how many jobs left the outbox."""
         await self._ready()
-        rows = OutboxRows(self._store, self._table, self._refused)
+        rows = OutboxRows(self._store, self.table, self._refused)
         await Relay(self._store, rows).run()
         return rows.left
 
@@ -283,7 +274,7 @@ class Table:
         return [_row(*found) for found in await self._run(_read, (READ, after, ROWS_AT_ONCE))]
 
     async def find(self, job_id: str) -> Row | None:
-        """Read one job; what their library raises leaves open whether it is there."""
+        """Read one job that is committed and not handed over, or say that it cannot be read."""
         self._begin_in_child()
         look = partial(self._use, _read, (FIND, job_id))
         rows = await asyncio.wrap_future(self._thread.submit(call_guarded, look, _refuse_unread))

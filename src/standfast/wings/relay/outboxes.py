@@ -34,8 +34,8 @@ class Outboxes:
     async def find(self, job_id: str) -> NewJob | None:
         """Read a job that is committed in one of them and not brought yet."""
         for outbox in list(self._all):
-            if (job := await outbox.find(job_id)) is not None:
-                return job
+            if (row := await outbox.table.find(job_id)) is not None:
+                return row.job
         return None
 
     async def close(self) -> None:
@@ -43,4 +43,4 @@ class Outboxes:
         for outbox in self._of_workers:
             await outbox.close()
         for outbox in list(self._all):
-            await outbox.let_go()
+            await outbox.table.close()
