@@ -10,7 +10,7 @@ from typing import Any, TypedDict, assert_type
 
 import msgspec
 
-from standfast import Cancel, Handler, Job, Receipt, Reply, Snooze, Standfast
+from standfast import Cancel, Handler, Job, LetterFilter, Receipt, Reply, Snooze, Standfast
 from standfast.typed.sync import SyncHandler
 
 sf = Standfast("queue.db")
@@ -109,6 +109,18 @@ async def wrong_options() -> None:
     sf.queue("mail", rate={"limt": 3})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sf.queue("mail", coalesce="newest")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sf.sync.wait("id")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def letter_filters(kind: LetterFilter) -> None:
+    """Choose letters, and misspell what chooses them."""
+    await sf.dead_letters.list({"queue": "mail", "class": "transient", "older_than": "2h", "payload": ("a.b", 1)})
+    await sf.dead_letters.plan({**kind, "landed": "no"})
+    await sf.dead_letters.list({"queu": "mail"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.groups({"class": "transcient"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.plan({"landed": "yes"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.purge({"older": "2h"}, by="ann")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.export("f", {"queue": 1})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    sf.sync.dead_letters.list({"queu": "mail"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def wrong_results() -> None:

@@ -33,6 +33,7 @@ from standfast.typed.job_options import (
     SubmitOptions,
     When,
 )
+from standfast.typed.letter_options import LetterFilter
 from standfast.typed.reply import Reply
 from standfast.views import Heard, JobView
 from standfast.wings.access.words import Reach
@@ -473,7 +474,7 @@ class SyncDeadLetters:
 
     def list(
         self,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         limit: int = 50,
         cursor: int | None = None,
@@ -487,7 +488,7 @@ class SyncDeadLetters:
     def get(self, id: str) -> JobView:
         """Give one letter, whole."""
 
-    def groups(self, filter: dict[str, Any] | None = None) -> Groups:
+    def groups(self, filter: LetterFilter | None = None) -> Groups:
         """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
@@ -526,7 +527,7 @@ class SyncDeadLetters:
 
     def purge(
         self,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         by: str,
         reason: str | None = None,
@@ -542,7 +543,7 @@ class SyncDeadLetters:
     def export(
         self,
         to: Place,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         by: str | None = None,
         reason: str | None = None,
@@ -559,7 +560,7 @@ class SyncDeadLetters:
         A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
         """
 
-    def plan(self, filter: dict[str, Any] | None = None, *, session: str | None = None) -> dict[str, Any]:
+    def plan(self, filter: LetterFilter | None = None, *, session: str | None = None) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
 
         With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
