@@ -52,7 +52,7 @@ from standfast.wings.queues.card_scripts import PublishedHandler
 from standfast.wings.records.view import Page
 from standfast.wings.relay.outbox import Connect
 from standfast.wings.schedules.rules import Missed
-from standfast.wings.workflows.verbs import Found, Step
+from standfast.wings.workflows.verbs import After, Found, Step, TypedDictT
 
 class Sync:
     """Every awaited verb as a plain call."""
@@ -870,13 +870,14 @@ class SyncWorkflows:
 class SyncWorkflow:
     """The verbs of `workflow` as plain calls."""
 
+    @overload
     def step(
         self,
         name: str,
-        handler: Handler | str,
-        payload: Any = None,
+        handler: Handler[None, Any],
+        payload: None = None,
         *,
-        after: Step | str | Iterable[Step | str] = ...,
+        after: After = ...,
         queue: str | None = None,
         **options: Unpack[StepOptions],
     ) -> Step:
@@ -886,6 +887,39 @@ class SyncWorkflow:
         name, or `queue`. `delay` and `at` say how early it may start; the other options are those of `enqueue`.
         """
 
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: Handler[T, Any],
+        payload: T,
+        *,
+        after: After = ...,
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: Handler[TypedDictT, Any],
+        payload: dict[str, Any],
+        *,
+        after: After = ...,
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: str,
+        payload: Any = None,
+        *,
+        after: After = ...,
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
     def start(self, idempotency_key: str | None = None, session: str | None = None) -> str:
         """Store all steps, or none, and give the workflow's id; those that wait for nothing can run at once.
 
