@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from standfast.rules import QueueRules, adaptive, exponential, fixed, no_backoff
     from standfast.spine.claimed_job import current_session
     from standfast.spine.registry import Handler
-    from standfast.typed import EnqueueOptions, QueueOptions, Reply
+    from standfast.typed import EnqueueOptions, LetterFilter, QueueOptions, Reply
     from standfast.views import JobView
     from standfast.wings.effects.handler_job import Job
     from standfast.wings.effects.words import Effect, FileEffect, HttpEffect
@@ -51,6 +51,7 @@ __all__ = [
     "Job",
     "JobView",
     "LeaseLost",
+    "LetterFilter",
     "PayloadRejected",
     "Permanent",
     "PolicyDenied",
@@ -88,7 +89,7 @@ _PLACES = {
     "rules": "QueueRules adaptive exponential fixed no_backoff",
     "spine.claimed_job": "current_session",
     "spine.registry": "Handler",
-    "typed": "EnqueueOptions QueueOptions Reply",
+    "typed": "EnqueueOptions LetterFilter QueueOptions Reply",
     "views": "JobView",
     "wings.effects.handler_job": "Job",
     "wings.effects.words": "Effect FileEffect HttpEffect",

@@ -283,7 +283,7 @@ def test_a_process_is_recycled_under_load_and_nothing_is_lost_or_spends_an_attem
     jobs = enqueue_many(70)
     with WorkerProcess("app:sf", "--recycle-after", "25", "--concurrency", "5") as worker:
         for _ in range(2):
-            worker.says("starts anew, because it has run")
+            worker.says("starts anew, because it has claimed")
         eventually(lambda: all(job["state"] == "completed" for job in listed()))
         worker.signal(signal.SIGTERM)
         assert worker.ends() in {0, -signal.SIGTERM}
@@ -291,6 +291,19 @@ def test_a_process_is_recycled_under_load_and_nothing_is_lost_or_spends_an_attem
     assert {job["id"] for job in done} == set(jobs)
     assert {job["attempts"] for job in done} == {1}
     assert {job["result"] for job in done} == {worker.process.pid}, "it is the same process for whoever supervises it"
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("slots", ["1", "64"])
+def test_a_process_starts_anew_after_exactly_so_many_jobs_however_quick_they_are(slots):
+    enqueue_many(70)
+    with WorkerProcess("app:sf", "--recycle-after", "30", "--concurrency", slots) as worker:
+        for _ in range(2):
+            worker.says("starts anew, because it has claimed 30 jobs: it claims no more")
+            worker.says("is ready")
+        eventually(lambda: all(job["state"] == "completed" for job in listed()))
+        worker.signal(signal.SIGTERM)
+        assert worker.ends() in {0, -signal.SIGTERM}
 
 
 def test_a_recycling_waits_for_what_runs_and_cuts_nothing(file):

@@ -161,7 +161,7 @@ async def _run(store: Store, claim: Claim, rng: random.Random, place: Path) -> N
 
 
 async def _put_back(store: Store) -> None:
-    for record in await store.read(reads.letters(reads.LetterFilter(limit=5))):
+    for record in await store.read(reads.letters(reads.SoughtLetters(limit=5))):
         row = record.row
         move = replay(JobRef(row.n, row.token, row.id, row.queue, State(row.state)), by="ann")
         if isinstance(move, Transition):

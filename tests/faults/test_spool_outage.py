@@ -216,6 +216,7 @@ async def test_a_spooled_job_is_seen_and_waited_for_in_both_places(away, own_ser
     assert (waiting.priority, waiting.labels, waiting.attempts) == (3, {"trigger": "push"}, 0)
     assert waiting.reason is not None
     assert "connect" in waiting.reason
+    assert "waits in the spool of this host" in await away.explain(receipt.id)
 
     @away.handler("mail")
     def mail(job):
@@ -229,6 +230,18 @@ async def test_a_spooled_job_is_seen_and_waited_for_in_both_places(away, own_ser
     assert abs((stored_at - waiting.created_at).total_seconds()) < 0.2, "it was accepted when it was spooled"
     with pytest.raises(UnknownJob):
         await away.wait("no such id", 1)
+
+
+async def test_a_job_that_another_process_of_this_host_spooled_is_seen(sf, own_server):
+    assert own_server
+    await sf.enqueue("mail", 1)
+    [job] = sf._acceptor.jobs("mail", (2,))  # noqa: SLF001 - as another process would have it
+    spool = spool_of(sf)
+    Spool(spool.path, spool.target).put([job], sf._store.moment(), "the database was away")  # noqa: SLF001
+    assert spool.waiting is False
+    found = await sf.status(job.id)
+    assert found is not None
+    assert found.payload == 2
 
 
 async def test_a_duplicate_and_a_folded_job_answer_with_their_owners_and_a_conflict_is_a_letter(sf, own_server):

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, assert_type
 
 import msgspec
 
-from standfast import Cancel, Handler, Job, Receipt, Reply, Snooze, Standfast
+from standfast import Cancel, Handler, Job, LetterFilter, Receipt, Reply, Snooze, Standfast
 from standfast.typed.sync import SyncHandler
 
 sf = Standfast("queue.db")
@@ -104,11 +104,44 @@ async def wrong_options() -> None:
     await sf.enqueue("mail", {}, risk="huge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await send.run(Mail("ann"), priority=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await sf.schedules.add("a", "mail", every="1h", delay=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    sf.workflow("a").step("b", send, thread_key="c")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    sf.workflow("a").step("b", send, Mail("ann"), thread_key="c")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     sf.queue("mail", atempts=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     sf.queue("mail", rate={"limt": 3})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sf.queue("mail", coalesce="newest")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sf.sync.wait("id")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+@sf.handler("plain")
+async def plain(job: Job[None]) -> int:
+    """Take nothing."""
+    return job.attempt
+
+
+def steps() -> None:
+    """Give a step what its handler does not take."""
+    flow = sf.workflow("order")
+    first = flow.step("mail", send, Mail("ann"), delay="5m")
+    flow.step("place", place, {"number": 7}, after=[first, "mail"])
+    flow.step("plain", plain, after=first)
+    flow.step("by name", "mail", {"to": "ann"}, queue="mail")
+    flow.step("wrong", send, "ann")  # type: ignore[misc]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    flow.step("wrong", send)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    flow.step("wrong", send, {"to": "ann"})  # type: ignore[misc]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    flow.step("wrong", place, "7")  # type: ignore[misc]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    flow.step("wrong", plain, 7)  # type: ignore[misc]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    sf.sync.workflow("order").step("wrong", send, 7)  # type: ignore[misc]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+async def letter_filters(kind: LetterFilter) -> None:
+    """Choose letters, and misspell what chooses them."""
+    await sf.dead_letters.list({"queue": "mail", "class": "transient", "older_than": "2h", "payload": ("a.b", 1)})
+    await sf.dead_letters.plan({**kind, "landed": "no"})
+    await sf.dead_letters.list({"queu": "mail"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.groups({"class": "transcient"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.plan({"landed": "yes"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.purge({"older": "2h"}, by="ann")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await sf.dead_letters.export("f", {"queue": 1})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    sf.sync.dead_letters.list({"queu": "mail"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def wrong_results() -> None:

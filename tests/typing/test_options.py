@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import get_args, get_type_hints
 
 import pytest
 
 from standfast import Standfast, rules
 from standfast.application import registering
+from standfast.failure import Class, Landed
+from standfast.lifecycle import LETTERS
 from standfast.spine.accept import OPTIONS
-from standfast.typed import job_options, queue_options, reply
+from standfast.typed import job_options, letter_options, queue_options, reply
 from standfast.typed.job_options import EnqueueManyOptions, JobOptions, RunOptions, ScheduleOptions, StepOptions
+from standfast.typed.letter_options import LetterFilter
+from standfast.views import REPLAY_STATUSES
 from standfast.wings.schedules.verbs import REFUSED
 from standfast.wings.workflows.verbs import NOT_FOR_STEPS
 from tests.typing import sync_stub
 
-MODULES = [job_options, queue_options, reply, registering]
+MODULES = [job_options, letter_options, queue_options, reply, registering]
 
 
 def meanings(module: ModuleType) -> dict[str, dict[str, str | None]]:
@@ -63,6 +69,18 @@ def test_the_options_of_a_handler_and_of_a_call_are_the_parameters_they_stand_fo
     assert set(registering.HandlerOptions.__annotations__) == handler
     call = set(inspect.signature(Standfast.run).parameters) - {"self", "handler", "params", "unknown"}
     assert set(RunOptions.__annotations__) == call
+
+
+def test_a_filter_of_letters_takes_the_words_that_letters_have():
+    given = get_type_hints(LetterFilter)
+    words: dict[str, Iterable[str]] = {
+        "class": Class,
+        "landed": Landed,
+        "state": LETTERS,
+        "replay_status": REPLAY_STATUSES,
+    }
+    taken = {name: {word for kind in get_args(given[name]) for word in get_args(kind)} for name in words}
+    assert taken == {name: {str(word) for word in known} for name, known in words.items()}
 
 
 @pytest.mark.parametrize("option", [*OPTIONS, "handler", "otherwise", "tx"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast import ConfigurationError, JobView
+from standfast import ConfigurationError, JobView, Standfast
 from standfast.errors import Backpressure
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
@@ -62,6 +63,30 @@ async def test_a_waiting_record_runs_and_keeps_its_age_its_key_and_its_labels(sf
     assert (await sf.enqueue("mail", {"n": 1}, idempotency_key="k1")).outcome == "duplicate"
     await drain(sf)
     assert ran == [({"n": 1}, "k1")]
+
+
+TO_THE_MICROSECOND = [datetime(2024, 5, 6, 7, 8, 9, 123_457, UTC), datetime(2025, 12, 31, 23, 59, 59, 999_999, UTC)]
+
+
+@pytest.mark.parametrize("engine", ["file", "postgres"])
+async def test_an_imported_time_reads_back_exactly_as_its_source_had_it(request, engine, path, tmp_path):
+    """By the machine's clocks, of which no two readings are the same moment."""
+    url = path if engine == "file" else request.getfixturevalue("used_postgres_url")
+    events = [
+        event(number, created_at=written, **more)
+        for at in TO_THE_MICROSECOND
+        for written in (at.isoformat(), at.timestamp(), str(at.timestamp()))
+        for number, more in enumerate(({}, {"status": "dead_letter", "dead_at": written}))
+    ]
+    file = lines(tmp_path / "q", [{**each, "id": str(number)} for number, each in enumerate(events)])
+    async with Standfast(url) as sf:
+        await sf.imports.bring_in(jsonl(file), known_shapes.JSONL, ImportOptions(), by="ann")
+    async with Standfast(url) as again:
+        for _ in range(20):
+            letters, jobs = await again.jobs(state="dead"), await again.jobs(state="queued")
+            assert Counter(job.first_seen_at for job in jobs) == dict.fromkeys(TO_THE_MICROSECOND, 3)
+            for name in ("first_seen_at", "created_at", "finished_at"):
+                assert Counter(getattr(job, name) for job in letters) == dict.fromkeys(TO_THE_MICROSECOND, 3), name
 
 
 async def test_a_second_run_brings_nothing_twice_even_after_everything_was_pruned(sf, tmp_path):

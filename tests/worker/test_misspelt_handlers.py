@@ -69,3 +69,17 @@ async def test_nobody_is_warned_of_a_queue_that_no_worker_serves_yet(sf, warned)
     await sf.enqueue_many("letters", [1])
     await sf.enqueue_http("letters", "POST", "https://example.com/")
     assert warned() == []
+
+
+async def test_a_queue_whose_workers_have_not_started_is_taken_for_no_slip_of_another(
+    sf: Standfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    @sf.handler("bench-probe")
+    async def probe(_: Any) -> None: ...
+
+    await sf.enqueue("bench-probe", 1)
+    caplog.set_level(logging.WARNING, "standfast.queue")
+    for queue in ("bench-work", "bench-prob"):
+        await sf.enqueue_many(queue, [1])
+    said = [each.getMessage() for each in caplog.records if each.name == "standfast.queue"]
+    assert said == [f"queue 'bench-prob' has no handler 'bench-prob' (did you mean 'bench-probe'?){WAITS}"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast
-from standfast.errors import StoreDamaged
+from standfast.errors import StoreDamaged, StoreUnavailable, UnknownJob
 from standfast.store import store as store_module
 from standfast.store.sqlite import handle
 from standfast.wings.relay.outbox import Outbox
@@ -79,6 +79,56 @@ async def test_committed_is_relayed_and_runs(disk, shop, database):
         await ended(disk, receipt.id)
     assert ran == [7]
     assert waiting(shop) == 0
+
+
+@pytest.fixture(params=["file", "postgres"])
+async def either(request, path):
+    """Give a store on each engine."""
+    url = path if request.param == "file" else request.getfixturevalue("used_postgres_url")
+    async with Standfast(url) as made:
+        yield made
+
+
+async def test_a_deferred_job_is_waited_for_from_its_commit_on(either, shop, database):
+    either.handler("mail")(lambda job: job.payload)
+    relayed = either.outbox(lambda: sqlite3.connect(database))
+    receipt = await either.enqueue("mail", 7, tx=shop)
+    with pytest.raises(UnknownJob):
+        await either.wait(receipt.id, 5)
+    shop.commit()
+    found = await job_of(either, receipt.id)
+    assert (found.view, found.state, found.payload, found.settled) == ("deferred", "queued", 7, False)
+    assert "waits in the outbox of your database" in await either.explain(receipt.id)
+    with pytest.raises(TimeoutError, match="is still deferred"):
+        await either.wait(receipt.id, 0)
+    waited = asyncio.create_task(either.wait(receipt.id, 20))
+    async with either.worker():
+        assert await relayed.relay() == 1
+        assert (await waited).result == 7
+    assert (await either.explain(receipt.id)).startswith("It completed")
+    await relayed.close()
+
+
+async def test_a_job_that_the_relay_brings_while_it_is_looked_for_is_found(either, shop, database, monkeypatch):
+    relayed = either.outbox(lambda: sqlite3.connect(database))
+    receipt = await either.enqueue("mail", 7, tx=shop)
+    shop.commit()
+    find = relayed.table.find
+
+    async def overtaken(job_id: str) -> object:
+        await relayed.relay()
+        return await find(job_id)
+
+    monkeypatch.setattr(relayed.table, "find", overtaken)
+    assert (await job_of(either, receipt.id)).view == "queued"
+    await relayed.close()
+
+
+async def test_an_outbox_that_cannot_be_read_leaves_open_whether_a_job_exists(disk, tmp_path):
+    relayed = disk.outbox(lambda: sqlite3.connect(tmp_path / "not" / "there.db"))
+    with pytest.raises(StoreUnavailable, match="the outbox that may have it cannot be read"):
+        await disk.wait("no such id", 1)
+    await relayed.close()
 
 
 async def test_rolled_back_is_never_enqueued(disk, shop, outbox):
@@ -269,13 +319,13 @@ async def test_what_a_full_queue_refused_is_not_overtaken_when_it_has_room_again
     disk.queue("mail", max_depth=1)
     ran: list[int] = []
     disk.handler("mail")(lambda job: ran.append(job.payload))
-    delete = outbox._table.delete  # noqa: SLF001 - the moment at which room is made
+    delete = outbox.table.delete  # the moment at which room is made
 
     async def make_room(numbers: list[int]) -> None:
         await delete(numbers)
         await disk.worker().run_due()
 
-    monkeypatch.setattr(outbox._table, "delete", make_room)  # noqa: SLF001 - likewise
+    monkeypatch.setattr(outbox.table, "delete", make_room)
     for number in range(4):
         disk.enqueue_sync("mail", number, tx=shop)
     shop.commit()
@@ -310,7 +360,8 @@ async def test_a_database_that_is_away_is_tried_again(disk, shop, database, capl
         return sqlite3.connect(database)
 
     async with disk.outbox(connect, every=0.01):
-        await seen(lambda: disk.status(receipt.id))
+        await seen(disk.jobs)
+    assert await disk.status(receipt.id)
     assert "disk I/O error" in caplog.text
 
 

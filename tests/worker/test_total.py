@@ -85,6 +85,18 @@ def test_free_slots_are_shared_and_never_overdrawn(free, wanted, given):
     assert {each.queue: each.slots for each in shared} == given
 
 
+def test_a_process_claims_no_more_than_what_remains_until_it_starts_anew():
+    slots = TotalSlots(200)
+    demands = [QueueDemand(queue, (), 64) for queue in QUEUES]
+    assert sum(each.slots for each in slots.share(demands)) == 192
+    slots.end_after(70)
+    assert sum(each.slots for each in slots.share(demands)) == 70
+    slots.claimed = slots.freed = 69
+    assert sum(each.slots for each in slots.share(demands)) == 1
+    slots.claimed += 1
+    assert slots.share(demands) == []
+
+
 def test_who_was_left_out_comes_first_next_time():
     slots = TotalSlots(1)
     demands = [QueueDemand(queue, (), 64) for queue in QUEUES]

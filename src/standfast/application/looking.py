@@ -35,6 +35,7 @@ from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
 from standfast.wings.records import listing, reads
 from standfast.wings.records.view import Page, job_view
+from standfast.wings.relay import verbs as on_its_way
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""
@@ -49,8 +50,20 @@ class Looking(Parts):
         if (waiting := await self._reception.view(wanted)) is not None:
             return waiting
         await self._ready()
+        return await self._stored(wanted) or await self._on_its_way(wanted)
+
+    async def _stored(self, wanted: str) -> JobView | None:
         record = await self._store.read(reads.job(wanted, self._store.boot()))
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
+
+    async def _on_its_way(self, wanted: str) -> JobView | None:
+        """Give a job that the store does not have yet, or has only now: it may be brought while this looks."""
+        if not (self._outboxes or self._reception.has_spool):
+            return None
+        waiting = await self._reception.view(wanted, of_any_process=True)
+        if waiting is None and (job := await self._outboxes.find(wanted)) is not None:
+            waiting = on_its_way.view_deferred(job, self.clock.wall())
+        return waiting or await self._stored(wanted)
 
     async def full_id(self, beginning: str, what: str = "job") -> str:
         """Complete the id of a job, workflow, approval or redrive from a beginning that no other has.
@@ -195,18 +208,26 @@ class Looking(Parts):
 
     async def explain(self, id: JobId) -> str:
         """Say in one sentence, with evidence, why a job is where it is."""
-        await self._ready()
-        return await self._operations.explain(id)
+        found = await self.snapshot(id)
+        if found is None:
+            raise UnknownJob.for_id(id_of(id))
+        return await found.explain()
 
     async def snapshot(self, id: JobId) -> Snapshot | None:
         """Give a job, and what explains it as it was at that moment; None if there is none."""
-        if (waiting := await self._reception.view(id_of(id))) is not None:
-            return Snapshot(waiting, partial(self.explain, id))
-        await self._ready()
-        try:
-            return await self._operations.snapshot(id)
-        except UnknownJob:
+        wanted = id_of(id)
+        waiting = await self._reception.view(wanted)
+        if waiting is None:
+            await self._ready()
+            try:
+                return await self._operations.snapshot(id)
+            except UnknownJob:
+                waiting = await self._on_its_way(wanted)
+        if waiting is None:
             return None
+        if waiting.view in on_its_way.VIEWS:
+            return Snapshot(waiting, partial(on_its_way.explain, waiting))
+        return await self._operations.snapshot(id)
 
     async def subscribe(
         self, kinds: Collection[str] | None = None, queue: str | None = None, after: int | None = None

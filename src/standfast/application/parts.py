@@ -42,7 +42,7 @@ from standfast.wings.policy.verbs import Policies
 from standfast.wings.queues import handler_cards
 from standfast.wings.queues.checks import Admission
 from standfast.wings.queues.declarations import Declarations
-from standfast.wings.relay.outbox import Outbox
+from standfast.wings.relay.outboxes import Outboxes
 from standfast.wings.relay.transactions import Transactions
 from standfast.wings.schedules.declared_schedules import DeclaredSchedules
 from standfast.wings.schedules.verbs import Schedules
@@ -122,8 +122,7 @@ class Parts:
         self._workers: WeakSet[Worker] = WeakSet()
         self._wraps: list[Wrap] = []
         """What frameworks put around the function of each handler."""
-        self._outboxes: list[Outbox] = []
-        """The databases of users that every worker here looks into."""
+        self._outboxes = Outboxes()
         self._children = Children()
         self._life = LifeHooks()
         self._middleware = Middleware()

@@ -133,13 +133,19 @@ class Reception:
 
     # --- looking
 
-    async def view(self, job_id: str | None) -> JobView | None:
-        """Give a job that waits in the spool."""
+    async def view(self, job_id: str | None, *, of_any_process: bool = False) -> JobView | None:
+        """Give a job that waits in the spool, which other processes of this host may fill, too."""
         self._store.check_not_closed()
-        if self._spool is None or (self._spool.waiting is False and not self._spool.refuses):
+        spool = self._spool
+        if spool is None or (spool.waiting is False and not spool.refuses and not of_any_process):
             return None
-        entry = await run_in_thread(self._spool.find, job_id or "")
+        entry = await run_in_thread(spool.find, job_id or "")
         return None if entry is None else spooled.view(entry, self._current_refusal)
+
+    @property
+    def has_spool(self) -> bool:
+        """Whether jobs may wait for this store in a spool."""
+        return self._spool is not None
 
     async def spool_status(self) -> SpoolStatus | None:
         """Tell what waits in the spool; None for a store that needs none."""

@@ -210,8 +210,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         life: LifeHooks | None = None,
     ) -> Worker:
         self._store.check_not_closed()
-        relays = (each.loop() for each in self._outboxes)
-        beside = [*self._alerting(), *self._subscribing(), self._scheduling(), *relays]
+        beside = [*self._alerting(), *self._subscribing(), self._scheduling(), *self._outboxes.loops()]
         made = Worker(
             self._store,
             self._registry,
@@ -337,8 +336,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         where your handlers are, `sf.outbox(connect, with_workers=True)` has every worker look as long as it runs.
         """
         made = Outbox(self._store, self._ready, Table(self._store, connect), every)
-        if with_workers:
-            self._outboxes.append(made)
+        self._outboxes.add(made, with_workers=with_workers)
         return made
 
     # --- life
@@ -374,8 +372,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         await run_in_thread(self._store.close)
         self._declared.forget()
         self._declared_schedules.forget()
-        for outbox in self._outboxes:
-            await outbox.close()
+        await self._outboxes.close()
 
     async def __aenter__(self) -> Self:
         """Open."""

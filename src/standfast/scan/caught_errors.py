@@ -67,6 +67,25 @@ def _is_safe(node: ast.AST, scope: Scope, codebase: Codebase, depth: int) -> boo
     return bool(found) and all(catches_all(each, codebase, depth - 1) for each in found)
 
 
+def hands_over(call: ast.Call, codebase: Codebase, module: ParsedModule, depth: int = DEEPEST) -> bool:
+    """Say whether a coroutine only hands something over within the process: it awaits nothing that can fail."""
+    found = codebase.definitions(call.func, module)
+    return bool(found) and all(_hands_over(each, codebase, depth) for each in found)
+
+
+def _hands_over(scope: Scope, codebase: Codebase, depth: int) -> bool:
+    inside = [*own_nodes(scope.node)]
+    awaits = [each.value for each in inside if isinstance(each, ast.Await)]
+    if not isinstance(scope.node, ast.AsyncFunctionDef) or any(isinstance(each, FAILS_OR_WAITS) for each in inside):
+        return False
+    calls = [each for each in awaits if isinstance(each, ast.Call)]
+    followed = depth > 0 and all(hands_over(each, codebase, scope.module, depth - 1) for each in calls)
+    return len(calls) == len(awaits) and (followed or not calls)
+
+
+FAILS_OR_WAITS = (ast.Raise, ast.Assert, ast.AsyncFor, ast.AsyncWith)
+
+
 def only_waits(call: ast.Call, codebase: Codebase, module: ParsedModule) -> bool:
     """Say whether a call only waits for an event, some time or a place in a queue: that does not fail."""
     name = codebase.callee(call, module) or ""

@@ -138,10 +138,13 @@ def is_network(name: str) -> bool:
     return verb in _NETWORK_OWNERS.get(owner, ()) or owner in _ANY_METHOD
 
 
+_CONNECTS = frozenset({"connect", "create_connection", "open_connection"})
+
+
 def sends(name: str) -> bool:
     """Say whether a function changes something on another machine."""
     verb = name.rpartition(".")[2]
-    return is_network(name) and verb not in HTTP_READS | {"urlopen", "urlretrieve", "connect", "create_connection"}
+    return is_network(name) and verb not in HTTP_READS | {"urlopen", "urlretrieve", *_CONNECTS}
 
 
 _WRITES = frozenset({"json.dump", "pickle.dump", "shutil.copy", "shutil.copyfile", "shutil.move", "os.replace"})

@@ -11,7 +11,7 @@ from standfast.scan.file_view import FileView
 from standfast.scan.known_names import COROUTINES, EXECUTOR_NAME, EXECUTORS, GATHER
 from standfast.scan.parsed_module import ParsedModule, Scope
 from standfast.scan.scan_rules import ASYNC_CALLBACK, LOST_COROUTINE, LOST_GATHER
-from standfast.scan.value_use import Fate, callback_of, last_name
+from standfast.scan.value_use import Fate, callback_of, is_called_back, last_name
 
 TRANSPARENT = frozenset({"staticmethod", "classmethod", "override", "abstractmethod", "final", "overload", "wraps"})
 """Decorators that leave an async function one."""
@@ -30,7 +30,12 @@ def find(view: FileView) -> Iterator[Finding]:
 
 def _lost_gather(call: ast.Call, view: FileView) -> Iterator[Finding]:
     parent = view.module.parents[call]
-    if not isinstance(parent, ast.Attribute) and view.values.of(call).fate is Fate.DROPPED:
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    if isinstance(target, ast.Name) and is_called_back(target, view.module):  # its tasks keep it
+        return
+    if isinstance(parent, ast.Attribute):
+        return
+    if view.values.of(call).fate is Fate.DROPPED:
         yield view.finding(LOST_GATHER, call)
 
 

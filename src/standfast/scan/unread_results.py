@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from standfast.scan.caught_errors import handle_own_errors, only_waits
+from standfast.scan.caught_errors import handle_own_errors, hands_over, only_waits
 from standfast.scan.code_finding import Finding
-from standfast.scan.codebase import CALLED
+from standfast.scan.codebase import CALLED, own_nodes
 from standfast.scan.dangling_tasks import is_task_maker
 from standfast.scan.file_view import FileView
 from standfast.scan.known_names import CLEAN_UP, GATHER, POOLS, THREAD_BRIDGE, WAIT
 from standfast.scan.lost_coroutines import is_submit
-from standfast.scan.parsed_module import Assigned, ParsedModule
-from standfast.scan.scan_rules import DROPPED_FUTURE, UNREAD_GATHER, Rank
-from standfast.scan.value_use import Fate, last_name
+from standfast.scan.parsed_module import Assigned, Function, ParsedModule, Scope
+from standfast.scan.scan_rules import DROPPED_FUTURE, UNREAD_GATHER, Rank, Rule
+from standfast.scan.value_use import CALLED_BACK, FILLS, Fate, is_called_back, last_name
 
 
 def find(view: FileView) -> Iterator[Finding]:
@@ -92,7 +92,8 @@ def _is_clean_up(call: ast.Call, view: FileView) -> bool:
     if function is None or view.cleans_up(call) or _is_in_finally(call, view):
         return True
     called = {last_name(each.func) for each in ast.walk(function) if isinstance(each, ast.Call)}
-    arguments = {last_name(each.func) for arg in call.args for each in ast.walk(arg) if isinstance(each, ast.Call)}
+    inside = [each for arg in call.args for each in ast.walk(arg) if isinstance(each, ast.Call)]
+    arguments = {last_name(each.func).lstrip("_") for each in inside}
     return bool(called & {"cancel", "throw"}) or bool(arguments & CLEAN_UP)
 
 
@@ -108,12 +109,42 @@ def _is_in_finally(call: ast.Call, view: FileView) -> bool:
 def _is_read_later(call: ast.Call, view: FileView) -> bool:
     """Whether the tasks are looked at one by one, after the gather or by who keeps them."""
     given = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
-    if any(_belong_to_others(each, view) for each in given):
+    if any(_belong_to_others(each, view) or _all_have_callbacks(each, view) for each in given):
         return True
     names = {each.id for each in given if isinstance(each, ast.Name)}
     function = view.module.function_of(call)
     later = (node for node in ast.walk(function or view.module.tree) if isinstance(node, ast.Name))
     return any(node.id in names and node.lineno > (call.end_lineno or 0) for node in later)
+
+
+def _all_have_callbacks(node: ast.expr, view: FileView) -> bool:
+    """Whether every task that is put into a list has a callback, which is told of its error."""
+    if not isinstance(node, ast.Name):
+        return False
+    uses = [view.module.parents[each] for each in view.module.scope_of(node).names_read(node.id)]
+    fills = [view.module.parents[each] for each in uses if isinstance(each, ast.Attribute) and each.attr in FILLS]
+    put_in = [each.args[-1] for each in fills if isinstance(each, ast.Call) and each.args]
+    return bool(put_in) and all(_has_callbacks(each, view) for each in put_in)
+
+
+def _has_callbacks(node: ast.expr, view: FileView) -> bool:
+    """Whether a task has a callback, or each of those that a function of the tree gives."""
+    if isinstance(node, ast.Name):
+        return is_called_back(node, view.module)
+    if not isinstance(node, ast.Call):
+        return False
+    makers = view.codebase.definitions(node.func, view.module)
+    return bool(makers) and all(_gives_callbacks(each) for each in makers)
+
+
+def _gives_callbacks(maker: Scope) -> bool:
+    """Whether a function gives each of its tasks a callback."""
+    called = [
+        each.func.attr
+        for each in own_nodes(maker.node)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    ]
+    return CALLED_BACK in called and called.count(CALLED_BACK) >= called.count("create_task")
 
 
 def _belong_to_others(node: ast.expr, view: FileView) -> bool:
@@ -173,9 +204,27 @@ def _dropped_future(call: ast.Call, view: FileView) -> Iterator[Finding]:
     if _only_waits(function, view) or view.cleans_up(call):
         return
     if not handle_own_errors(function, view.codebase, view.module) and not _is_clean_up_function(function):
-        yield view.finding(DROPPED_FUTURE if _is_known(function, view) else UNKNOWN_WORK, call)
+        yield view.finding(_rule_for(function, view), call)
 
 
+def _rule_for(functions: list[ast.expr], view: FileView) -> Rule:
+    calls = [each for each in functions if isinstance(each, ast.Call)]
+    if calls and all(_is_hand_over(each, view) for each in calls):
+        return HANDED_OVER
+    return DROPPED_FUTURE if _is_known(functions, view) else UNKNOWN_WORK
+
+
+def _is_hand_over(call: ast.Call, view: FileView) -> bool:
+    found = view.codebase.definitions(call.func, view.module)
+    bodies = [(each.node.body, each.module) for each in found if isinstance(each.node, Function)]
+    network = (view.io_calls.network(body, module, depth=1) for body, module in bodies)
+    return hands_over(call, view.codebase, view.module) and not any(network)
+
+
+HANDED_OVER = DROPPED_FUTURE._replace(
+    rank=Rank.AT_RISK,
+    lost="Nobody keeps this future. What it runs only hands something over in this process: an error there is lost.",
+)
 UNKNOWN_WORK = DROPPED_FUTURE._replace(
     rank=Rank.AT_RISK,
     lost="Nobody keeps this future. What it calls cannot be seen here: unless that catches its errors, they are lost.",
@@ -213,4 +262,4 @@ def _has_callback(call: ast.Call, view: FileView) -> bool:
 
 
 def _is_clean_up_function(functions: list[ast.expr]) -> bool:
-    return any(last_name(each) in CLEAN_UP for each in functions)
+    return any(last_name(each).lstrip("_") in CLEAN_UP for each in functions)

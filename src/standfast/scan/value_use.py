@@ -13,6 +13,7 @@ from standfast.scan.parsed_module import Function, ParsedModule, Scope
 
 WITHOUT_READING = frozenset({"add_done_callback", "remove_done_callback", "set_name", "get_name"})
 """Methods of a task that neither keep it nor wait for it."""
+CALLED_BACK = "add_done_callback"
 FILLS = frozenset({"add", "append", "appendleft", "extend", "insert"})
 """Methods of a collection that put something in."""
 EMPTIES = frozenset({"discard", "remove", "clear"})
@@ -193,6 +194,12 @@ class ValueUse:
         while scope is not None and (name.id not in scope.bindings or name.id in scope.outer):
             scope = scope.parent
         return scope
+
+
+def is_called_back(name: ast.Name, module: ParsedModule) -> bool:
+    """Say whether the value of a name has a callback, which is told of its error."""
+    uses = [module.parents[each] for each in module.scope_of(name).names_read(name.id)]
+    return any(isinstance(each, ast.Attribute) and each.attr == CALLED_BACK for each in uses)
 
 
 def _asks_for_none(comparison: ast.Compare) -> bool:

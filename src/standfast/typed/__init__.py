@@ -9,6 +9,7 @@ from standfast.typed.job_options import (
     StepOptions,
     SubmitOptions,
 )
+from standfast.typed.letter_options import LetterFilter
 from standfast.typed.queue_options import QueueOptions
 from standfast.typed.reply import Reply
 
@@ -16,6 +17,7 @@ __all__ = [
     "EnqueueManyOptions",
     "EnqueueOptions",
     "JobOptions",
+    "LetterFilter",
     "QueueOptions",
     "Reply",
     "RunOptions",

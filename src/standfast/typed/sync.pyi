@@ -33,6 +33,7 @@ from standfast.typed.job_options import (
     SubmitOptions,
     When,
 )
+from standfast.typed.letter_options import LetterFilter
 from standfast.typed.reply import Reply
 from standfast.views import Heard, JobView
 from standfast.wings.access.words import Reach
@@ -51,7 +52,7 @@ from standfast.wings.queues.card_scripts import PublishedHandler
 from standfast.wings.records.view import Page
 from standfast.wings.relay.outbox import Connect
 from standfast.wings.schedules.rules import Missed
-from standfast.wings.workflows.verbs import Found, Step
+from standfast.wings.workflows.verbs import After, Found, Step, TypedDictT
 
 class Sync:
     """Every awaited verb as a plain call."""
@@ -473,7 +474,7 @@ class SyncDeadLetters:
 
     def list(
         self,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         limit: int = 50,
         cursor: int | None = None,
@@ -487,7 +488,7 @@ class SyncDeadLetters:
     def get(self, id: str) -> JobView:
         """Give one letter, whole."""
 
-    def groups(self, filter: dict[str, Any] | None = None) -> Groups:
+    def groups(self, filter: LetterFilter | None = None) -> Groups:
         """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
@@ -526,7 +527,7 @@ class SyncDeadLetters:
 
     def purge(
         self,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         by: str,
         reason: str | None = None,
@@ -542,7 +543,7 @@ class SyncDeadLetters:
     def export(
         self,
         to: Place,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         by: str | None = None,
         reason: str | None = None,
@@ -559,7 +560,7 @@ class SyncDeadLetters:
         A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
         """
 
-    def plan(self, filter: dict[str, Any] | None = None, *, session: str | None = None) -> dict[str, Any]:
+    def plan(self, filter: LetterFilter | None = None, *, session: str | None = None) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
 
         With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
@@ -869,13 +870,14 @@ class SyncWorkflows:
 class SyncWorkflow:
     """The verbs of `workflow` as plain calls."""
 
+    @overload
     def step(
         self,
         name: str,
-        handler: Handler | str,
-        payload: Any = None,
+        handler: Handler[None, Any],
+        payload: None = None,
         *,
-        after: Step | str | Iterable[Step | str] = ...,
+        after: After = ...,
         queue: str | None = None,
         **options: Unpack[StepOptions],
     ) -> Step:
@@ -885,6 +887,39 @@ class SyncWorkflow:
         name, or `queue`. `delay` and `at` say how early it may start; the other options are those of `enqueue`.
         """
 
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: Handler[T, Any],
+        payload: T,
+        *,
+        after: After = ...,
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: Handler[TypedDictT, Any],
+        payload: dict[str, Any],
+        *,
+        after: After = ...,
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: str,
+        payload: Any = None,
+        *,
+        after: After = ...,
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
     def start(self, idempotency_key: str | None = None, session: str | None = None) -> str:
         """Store all steps, or none, and give the workflow's id; those that wait for nothing can run at once.
 

@@ -64,7 +64,7 @@ class Claimer:
         self._elsewhere = elsewhere
         """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
         self._slots = slots
-        self._total = None if total is None else TotalSlots(total)
+        self.total = TotalSlots(total)
         self._start = start
         self._give_back = give_back
         """What gives claimed jobs back to their queues without running them."""
@@ -96,8 +96,7 @@ class Claimer:
     def note_freed(self, queues: Counter[str]) -> None:
         """Take note of free slots."""
         self._free += queues
-        if self._total is not None:
-            self._total.free += queues.total()
+        self.total.freed += queues.total()
         self.kick()
 
     def note_hint(self, hint: dict[str, float]) -> None:
@@ -148,8 +147,8 @@ class Claimer:
                     demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
                 elif self._may_claim(queue):
                     demands.append(self._demand(queue, slots))
-        if self._total is not None:
-            demands = self._total.share(demands)
+        if self.total.limited:
+            demands = self.total.share(demands)
         if not demands:
             self._stand()
         elif self._standing is None or self._standing.claims.withdraw(self._standing):
@@ -173,8 +172,8 @@ class Claimer:
             if free > 0 and queue not in self._gates and queue not in self._requirements:
                 slots = min(self._largest_claim, free)
                 demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
-        if self._total is not None:  # a queue that is left out is looked at when it is heard of
-            demands = self._total.share(demands)
+        if self.total.limited:  # a queue that is left out is looked at when it is heard of
+            demands = self.total.share(demands)
         if demands:
             request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
             self._standing = self._store.stand(request)
@@ -226,7 +225,7 @@ class Claimer:
         """
         wanted = [queue for queue in (self._lanes if queues is None else queues) if queue in self._lanes]
         await self._all_asked(wanted)
-        if self._stopped or not wanted:
+        if self._stopped or not wanted or self.total.at_its_end:
             return False
         request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
         started: list[str] = []
@@ -294,8 +293,7 @@ class Claimer:
 
     def _return(self, result: ClaimResult) -> None:
         self._free.subtract(map(_queue_of, result.claims))
-        if self._total is not None:
-            self._total.free -= len(result.claims)
+        self.total.claimed += len(result.claims)
         self._give_back(result.claims, result.rules)
 
     async def _fill(self, request: ClaimRequest, started: list[str] | None) -> None:
@@ -344,8 +342,7 @@ class Claimer:
         claimed = Counter(map(_queue_of, result.claims))
         self._served |= claimed.keys()
         self._free.subtract(claimed)
-        if self._total is not None:
-            self._total.free -= len(result.claims)
+        self.total.claimed += len(result.claims)
         hungry = set()
         for demand in request.demands:
             if claimed[demand.queue] == demand.slots:

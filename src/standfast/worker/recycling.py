@@ -18,7 +18,7 @@ STATM = Path("/proc/self/statm")
 
 
 class Recycling(msgspec.Struct, frozen=True, kw_only=True):
-    """How many attempts a process ends, and how many bytes of memory it takes, before it starts anew."""
+    """How many jobs a process claims, and how many bytes of memory it takes, before it starts anew."""
 
     after: int | None = None
     above: int | None = None
@@ -36,10 +36,10 @@ class Recycling(msgspec.Struct, frozen=True, kw_only=True):
         )
         return Recycling(after=self.after)
 
-    def why_now(self, ended: int) -> str | None:
-        """Say why it is time after so many attempts; None if it is not."""
-        if self.after is not None and ended >= self.after:
-            return f"it has run {count_of(ended, 'job')}"
+    def why_now(self, claimed: int) -> str | None:
+        """Say why it is time after so many jobs; None if it is not."""
+        if self.after is not None and claimed >= self.after:
+            return f"it has claimed {count_of(claimed, 'job')}"
         if self.above is not None and (taken := memory_taken()) > self.above:
             return f"it takes {data_size(taken)} of memory"
         return None

@@ -102,6 +102,8 @@ async def work_until_signalled(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
         worker = make()
+        if options.recycling.after is not None:
+            worker.claims.end_after(options.recycling.after)
         about = {"worker": worker.id}
         await stack.enter_async_context(kept_alive(options.alive, lambda: worker.claim_takes < LONGEST_CLAIM))
         if not await signals.unless_they_come(stack.enter_async_context(worker)):
@@ -133,7 +135,8 @@ async def _until_over(worker: Worker, options: ProcessOptions, signals: Signals)
 async def _until_recycled(worker: Worker, recycling: Recycling) -> None:
     """Wait until it is time to start anew, and until everything that was claimed has ended by itself."""
     recycling = recycling.checked_at_start()
-    while (why := recycling.why_now(worker.ends.ended)) is None:  # noqa: ASYNC110 - memory tells nobody that it grows
+    claims = worker.claims
+    while (why := recycling.why_now(claims.claimed)) is None:  # noqa: ASYNC110 - memory tells nobody that it grows
         await asyncio.sleep(LOOK_EVERY)
     log.info("worker %s starts anew, because %s: it claims no more", worker.id, why, extra={"worker": worker.id})
     await worker.finish_claimed()

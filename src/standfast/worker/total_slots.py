@@ -1,8 +1,9 @@
-"""The slots of a worker over all its queues, where `total` limits them."""
+"""The slots of a worker over all its queues, where `total` limits them, and how many jobs it may claim at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from msgspec.structs import replace
 
@@ -12,18 +13,35 @@ from standfast.spine.claim_requests import QueueDemand
 class TotalSlots:
     """Shares the free slots among queues. While they are few, the queue that was asked longest ago comes first."""
 
-    def __init__(self, slots: int) -> None:
-        self.free = slots
+    def __init__(self, slots: int | None) -> None:
+        self._slots = inf if slots is None else slots
+        self._most = inf
+        self.limited = slots is not None
+        """Whether there is anything to share."""
+        self.claimed = 0
+        self.freed = 0
+        """How many of the slots that were claimed for are free again."""
         self._asked: dict[str, int] = {}
         self._turn = 0
 
+    def end_after(self, jobs: int) -> None:
+        """Have this process claim no more than so many jobs: then it starts anew."""
+        self._most, self.limited = jobs, True
+
+    @property
+    def at_its_end(self) -> bool:
+        """Whether this process claims no more."""
+        return self.claimed >= self._most
+
     def share(self, demands: Sequence[QueueDemand]) -> list[QueueDemand]:
         """Cut demands down to what is free; a queue that gets nothing is left out, and comes first next time."""
-        if self.free <= 0:
+        free = min(self._slots + self.freed, self._most) - self.claimed
+        left = int(min(free, sum(demand.slots for demand in demands)))
+        if left <= 0:
             return []
         self._turn += 1
-        first = sorted(demands, key=lambda demand: self._asked.get(demand.queue, 0))[: self.free]
-        left, shared = self.free, []
+        first = sorted(demands, key=lambda demand: self._asked.get(demand.queue, 0))[:left]
+        shared = []
         for place, demand in enumerate(first):
             slots = min(demand.slots, left // (len(first) - place))
             left -= slots

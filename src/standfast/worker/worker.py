@@ -51,6 +51,7 @@ from standfast.worker.redriver import EVERY as REDRIVE_EVERY
 from standfast.worker.redriver import Redriver
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.total_slots import TotalSlots
 from standfast.worker.unserved_queues import warn_of_unserved
 from standfast.worker.upkeep import Beat, PruneRequest, SweepRequest, WorkerCard
 from standfast.worker.worker_statement import comparable
@@ -120,7 +121,7 @@ class Worker:
         self._executor = run(claimer.note_freed, owner=self.id, policy=policy.known, doubted=readiness.doubt)
         self._declared = declared
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
-        self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
+        self._watch = Watch(lambda: bool(self._executor.held), self._executor.attempt_of, self._heartbeat.hurry)
         self._redriver = Redriver(store, letters, self.id, consent)
         self._timetable = Timetable(store, tracing=tracing)
         self._deaths = lifeline.DeathWatch()
@@ -161,7 +162,7 @@ class Worker:
             doors=doors,
             readiness=readiness,
             policy=self._policy.known,
-            suspects=self._found_suspects,
+            suspects=lambda queues: self._suspects.hear(queues),  # noqa: PLW0108 - likewise
         )
 
     def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
@@ -306,6 +307,11 @@ class Worker:
         await self._timetable.run_due()
         await finish_due(self._claimer, self._executor, self._redriver, self._suspects)
 
+    @property
+    def claims(self) -> TotalSlots:
+        """How many jobs it has claimed so far, and may still claim."""
+        return self._claimer.total
+
     async def finish_claimed(self) -> None:
         """Claim no more, and wait until all that was claimed has ended: nothing is cut."""
         await self._claimer.stop()
@@ -348,9 +354,6 @@ class Worker:
             else:
                 self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
 
-    def _found_suspects(self, queues: Sequence[str]) -> None:
-        self._suspects.hear(queues)
-
     def _hinted(self, hint: dict[str, float]) -> None:
         """Hand a hint to the loop; the store calls this on a thread of its own."""
         if STOPS in hint:
@@ -389,9 +392,6 @@ class Worker:
         A plain function outlives the loop; its job must not run again beside it.
         """
         return self._loop is None or not self._loop.is_closed() or self._executor.threads_busy()
-
-    def _is_busy(self) -> bool:
-        return bool(self._executor.held)
 
     def _compare(self, beat: Beat) -> None:
         self._comparison.judge(beat, answers=self._claimer.answers, due=self._claimer.answers_due)

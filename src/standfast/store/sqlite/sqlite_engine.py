@@ -44,6 +44,9 @@ OF_MOST_ROUNDS = (
 LONGEST_OPENING = 5.0
 """Seconds the first opening waits for other processes: as long as every call waits for the store."""
 
+SAME_CLOCKS = 0.002
+"""Seconds that a reading of both clocks may be off by: neither was set."""
+
 NEXT_NUMBERS = "next_numbers"
 
 ROWS_PER_STATEMENT = 64
@@ -155,6 +158,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         super().__init__(clock, scripts, files.audit_path)
         self._files = files
         self._offset = 0.0
+        self._skew = 0.0
         self._facts = Facts()
         self._boot = clock.boot()
 
@@ -192,8 +196,15 @@ class SqliteEngine(Engine[apsw.Connection]):
         return self._clock.elapsed() + self._offset
 
     def skew(self) -> float:
-        """Give wall time minus queue time."""
-        return self._clock.wall() - self.now()
+        """Give wall time minus queue time: the same until a clock is set, so that a time reads back as it was written.
+
+        The two clocks are read one after the other, so their difference is never quite the same.
+        """
+        elapsed = self._clock.elapsed()
+        between = self._clock.wall() - elapsed - self._offset
+        if abs(between - self._skew) > SAME_CLOCKS + self._clock.elapsed() - elapsed:
+            self._skew = round(between, 3)
+        return self._skew
 
     def boot(self) -> str:
         """Identify the present boot."""
@@ -237,7 +248,8 @@ class SqliteEngine(Engine[apsw.Connection]):
             self._files.check_whole(connection)
         self.must_tidy = watch is not None and watch.wal_bytes > LARGEST_WAL
         now = self._clock.elapsed() + self._offset
-        round_ = Round(now, self._clock.wall() - now, self._boot, self._scripts.riders)
+        known = abs(self._clock.wall() - now - self._skew) <= SAME_CLOCKS  # the short way: every round comes by here
+        round_ = Round(now, self._skew if known else self.skew(), self._boot, self._scripts.riders)
         if not self._facts.unmarked:
             self._facts.unmarked = check_usable(connection) is None
             round_.claims_frozen = not self._facts.unmarked and claims_frozen(connection, round_.now)

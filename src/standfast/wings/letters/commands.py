@@ -18,6 +18,7 @@ from standfast.cli.words import now
 from standfast.spine.accept import user
 from standfast.spine.payload import parse
 from standfast.views import JobView
+from standfast.wings.records.letter_filter import as_filter
 from standfast.wings.records.letter_query import WantedLetters
 
 BACK = frozenset({"replayed", "resolved"})
@@ -36,7 +37,9 @@ def dead() -> None:
 @shared
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""
-    page = look(url, lambda sf: sf.dead_letters.list(filter_from(WantedLetters, filters), limit=limit, cursor=cursor))
+    page = look(
+        url, lambda sf: sf.dead_letters.list(as_filter(filter_from(WantedLetters, filters)), limit=limit, cursor=cursor)
+    )
     show_page(page, as_json=as_json, letters=True)
 
 

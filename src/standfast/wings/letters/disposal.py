@@ -15,6 +15,7 @@ from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
+from standfast.typed.letter_options import LetterFilter
 from standfast.views import Heard, JobView, Progress
 from standfast.wings.approvals.people import checked_actor, person
 from standfast.wings.audit.words import Decision
@@ -125,7 +126,7 @@ class Disposal:
         return given.identity if isinstance(given, HttpRequest) else text
 
     async def purge(
-        self, chosen: dict[str, Any], by: str, reason: str | None, confirm: int | None, progress: Heard
+        self, chosen: LetterFilter, by: str, reason: str | None, confirm: int | None, progress: Heard
     ) -> dict[str, int]:
         """Delete letters for good, in bites, once there are as many as was said."""
         actor = {"by": person(by), "reason": None} if confirm is None else checked_actor(by, reason)

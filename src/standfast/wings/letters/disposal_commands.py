@@ -17,6 +17,7 @@ from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.spine.accept import user
 from standfast.wings.records.figures import count_of, number
+from standfast.wings.records.letter_filter import as_filter
 from standfast.wings.records.letter_query import WantedLetters
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
@@ -28,7 +29,7 @@ reason = click.option("--reason", required=True, help="Why; recorded with your n
 @shared
 def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
     """Group letters by cause, the largest group first. Other commands take a group as --fingerprint."""
-    found = look(url, lambda sf: sf.dead_letters.groups(filter_from(WantedLetters, filters)))
+    found = look(url, lambda sf: sf.dead_letters.groups(as_filter(filter_from(WantedLetters, filters))))
     if as_json:
         show_json({"items": found})
     elif found:
@@ -88,10 +89,9 @@ def purge(*, confirm: int | None, reason: str | None, url: str | None, as_json: 
     if confirm is not None and reason is None:
         raise click.UsageError("--confirm deletes, so say why with --reason")
     options: dict[str, Any] = {"by": user(), "reason": reason, "confirm": confirm}
+    wanted = as_filter(filter_from(WantedLetters, filters))
     with bar("purged") as progress:
-        done = look(
-            url, lambda sf: sf.dead_letters.purge(filter_from(WantedLetters, filters), progress=progress, **options)
-        )
+        done = look(url, lambda sf: sf.dead_letters.purge(wanted, progress=progress, **options))
     _tell(done, f"{count_of(done['purged'], 'letter')} purged", as_json)
 
 
@@ -103,9 +103,10 @@ def purge(*, confirm: int | None, reason: str | None, url: str | None, as_json: 
 def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """Write letters to a new FILE (- is standard output), one JSON line each. Nothing is hidden in it."""
     to = sys.stdout if file == "-" else file
+    wanted = as_filter(filter_from(WantedLetters, filters))
     with bar("exported") as progress:
         options: dict[str, Any] = {"by": user(), "reason": reason, "progress": progress}
-        done = look(url, lambda sf: sf.dead_letters.export(to, filter_from(WantedLetters, filters), **options))
+        done = look(url, lambda sf: sf.dead_letters.export(to, wanted, **options))
     if file != "-":
         _tell(done, f"{count_of(done['letters'], 'letter')} written to {file}; it holds payloads as they are", as_json)
 

@@ -10,6 +10,7 @@ import msgspec
 from standfast.failure import Class, Failure, Landed
 from standfast.failure.fingerprint import fingerprint
 from standfast.store.store import Store
+from standfast.typed.letter_options import LetterFilter
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.grouping import Group, SeenLetter, add, died_again
 from standfast.wings.letters.scripts import Mark
@@ -37,7 +38,7 @@ class _Line(msgspec.Struct):
 _line = msgspec.json.Decoder(_Line).decode
 
 
-async def groups(store: Store, chosen: dict[str, Any]) -> list[dict[str, Any]]:
+async def groups(store: Store, chosen: LetterFilter) -> list[dict[str, Any]]:
     """Group letters by fingerprint, the largest group first. A letter that has none yet is given one."""
     found: dict[str, Group] = {}
     wanted = letter_filter(chosen, store.now(), BITE, skew=store.skew())

@@ -15,6 +15,7 @@ from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError
 from standfast.job import Details
 from standfast.store.store import Store
+from standfast.typed.letter_options import LetterFilter
 from standfast.views import Heard, Progress
 from standfast.wings.approvals.people import checked_actor
 from standfast.wings.audit import scripts as audit
@@ -33,7 +34,7 @@ Place = str | os.PathLike[str] | IO[Any]
 
 
 async def export(
-    store: Store, to: Place, chosen: dict[str, Any], *, by: str, reason: str | None, progress: Heard
+    store: Store, to: Place, chosen: LetterFilter, *, by: str, reason: str | None, progress: Heard
 ) -> dict[str, Any]:
     """Write letters to a new file, or to one that is open, newest first; tell how many. It is chained before."""
     actor = checked_actor(by, reason or "export")
@@ -49,7 +50,7 @@ async def export(
     return {"path": name, "letters": done}
 
 
-async def _bites(store: Store, chosen: dict[str, Any]) -> AsyncIterator[list[JobRecord]]:
+async def _bites(store: Store, chosen: LetterFilter) -> AsyncIterator[list[JobRecord]]:
     wanted = letter_filter(chosen, store.now(), BITE, skew=store.skew())
     while records := await store.read(reads.letters(wanted)):
         yield records

@@ -11,6 +11,7 @@ from standfast.doors.filters import fields_of, names_of
 from standfast.errors import ConfigurationError, WrongAddress
 from standfast.server.auth import check_queue
 from standfast.server.token_view import job_for, values_for
+from standfast.wings.records.letter_filter import as_filter
 from standfast.wings.records.letter_query import WantedLetters
 from standfast.wings.records.letter_reach import check_sought
 
@@ -44,9 +45,11 @@ async def _listed(visit: Visit, chosen: dict[str, str]) -> RenderedPage:
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
     check_sought(visit.grant, chosen)
-    page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
+    page = await visit.sf.dead_letters.list(
+        as_filter(chosen), limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues
+    )
     key = ("groups", *sorted(chosen.items()))
-    cached = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, chosen))
+    cached = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, as_filter(chosen)))
     age, groups = (None, []) if cached is None else (cached.age, cached.value)
     reached = [group for group in groups if visit.grant.reaches(group["queue"])]
     context = {

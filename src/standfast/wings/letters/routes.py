@@ -14,6 +14,7 @@ from standfast.server.targets import found_job
 from standfast.server.token_view import job_for, values_for
 from standfast.wings.access.words import Right
 from standfast.wings.letters.shapes import LetterGroups, LetterPage, PurgedLetters, ReplayOutcome
+from standfast.wings.records.letter_filter import as_filter
 from standfast.wings.records.letter_query import WantedLetters, WantedPage
 from standfast.wings.records.letter_reach import check_one_queue, check_queue_of
 from standfast.wings.records.shapes import ShownJob
@@ -52,7 +53,7 @@ async def list_letters(call: Call) -> Answer:
     wanted: WantedPage = call.query
     check_queue_of(call.grant, wanted)
     paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "queues": call.grant.queues}
-    page = await call.sf.dead_letters.list(wanted.chosen(), **paging)
+    page = await call.sf.dead_letters.list(as_filter(wanted.chosen()), **paging)
     return Answer({"items": [job_for(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})
 
 
@@ -60,7 +61,7 @@ async def groups(call: Call) -> Answer:
     """Group letters by cause."""
     wanted: WantedLetters = call.query
     check_one_queue(call.grant, wanted)
-    return Answer({"items": values_for(await call.sf.dead_letters.groups(wanted.chosen()), call.grant)})
+    return Answer({"items": values_for(await call.sf.dead_letters.groups(as_filter(wanted.chosen())), call.grant)})
 
 
 async def one(call: Call) -> Answer:
@@ -123,7 +124,7 @@ async def purge(call: Call) -> Answer:
     given: PurgeRequest = call.body
     check_one_queue(call.grant, given.filter)
     options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
-    return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **options))
+    return Answer(await call.sf.dead_letters.purge(as_filter(given.filter.chosen()), **options))
 
 
 _LETTER = "/dead-letters/{id}"

@@ -21,7 +21,7 @@ from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy.scripts import SCHEDULED
 from standfast.wings.records.listing import looked_at
-from standfast.wings.records.reads import LetterFilter, delete_whole
+from standfast.wings.records.reads import SoughtLetters, delete_whole
 from standfast.wings.sessions import scripts as sessions
 
 AMENDED = "its payload was amended"
@@ -66,7 +66,7 @@ class Purge(msgspec.Struct, frozen=True):
     `decision` is chained once as it is, then for each letter without its detail.
     """
 
-    wanted: LetterFilter
+    wanted: SoughtLetters
     until: float
     decision: Decision
     confirm: int | None = None
@@ -276,7 +276,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     replays: int
 
 
-def walk(wanted: LetterFilter) -> Script[tuple[list[Mark], dict[int, list[str]], int | None]]:
+def walk(wanted: SoughtLetters) -> Script[tuple[list[Mark], dict[int, list[str]], int | None]]:
     """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
     end = yield from looked_at(wanted)
     rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()

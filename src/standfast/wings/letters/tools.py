@@ -10,6 +10,7 @@ from pydantic import Field
 from standfast.mcp.agent import Agent
 from standfast.mcp.tool import ACTS, LOOKS, AgentTool, Id
 from standfast.wings.access.words import Right
+from standfast.wings.records.letter_filter import as_filter
 
 MOST_LETTERS = 50
 PROPOSED = {
@@ -48,7 +49,7 @@ async def list_dead_letters(
     given = {"queue": queue, "reason_code": reason_code, "fingerprint": fingerprint}
     wanted = {name: value for name, value in given.items() if value is not None}
     queues = None if agent.who.grant is None else agent.who.grant.queues
-    page = await agent.sf.dead_letters.list(wanted, limit=limit, cursor=cursor, queues=queues)
+    page = await agent.sf.dead_letters.list(as_filter(wanted), limit=limit, cursor=cursor, queues=queues)
     letters = [letter for letter in page if agent.who.sees(letter)]
     return agent.answer({"items": letters, "next_cursor": page.next_cursor, "hint": LETTERS})
 

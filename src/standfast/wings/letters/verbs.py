@@ -16,6 +16,7 @@ from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
+from standfast.typed.letter_options import LetterFilter
 from standfast.views import Heard, JobView
 from standfast.wings.approvals.people import checked_actor, optional_reason, person
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
@@ -73,7 +74,7 @@ class DeadLetters:
 
     async def list(
         self,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         limit: int = 50,
         cursor: int | None = None,
@@ -159,7 +160,7 @@ class DeadLetters:
         if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
             raise NotALetter(f"job {record.row.id} is no longer a letter: another decision came first")
 
-    async def plan(self, filter: dict[str, Any] | None = None, *, session: str | None = None) -> dict[str, Any]:
+    async def plan(self, filter: LetterFilter | None = None, *, session: str | None = None) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
 
         With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
@@ -199,7 +200,7 @@ class DeadLetters:
         await self._apply(decided)
         return await self._view(id)
 
-    async def groups(self, filter: dict[str, Any] | None = None) -> Groups:
+    async def groups(self, filter: LetterFilter | None = None) -> Groups:
         """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
@@ -233,7 +234,7 @@ class DeadLetters:
 
     async def purge(
         self,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         by: str,
         reason: str | None = None,
@@ -251,7 +252,7 @@ class DeadLetters:
     async def export(
         self,
         to: Place,
-        filter: dict[str, Any] | None = None,
+        filter: LetterFilter | None = None,
         *,
         by: str | None = None,
         reason: str | None = None,

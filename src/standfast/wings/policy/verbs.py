@@ -34,7 +34,7 @@ from standfast.wings.policy.scripts import PolicyOffer, StoredPolicy
 from standfast.wings.policy.what_if import what_if
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.records import reads
-from standfast.wings.records.reads import LetterFilter
+from standfast.wings.records.reads import SoughtLetters
 from standfast.wings.records.view import job_view, moments
 
 log = logging.getLogger("standfast.policy")
@@ -165,7 +165,7 @@ class Policies:
         }
 
     async def _letters(self) -> Any:
-        wanted = LetterFilter(limit=PAGE)
+        wanted = SoughtLetters(limit=PAGE)
         modes = await self._store.read(policies.replay_modes())
         while page := await self._store.read(reads.letters(wanted)):
             for record in page:

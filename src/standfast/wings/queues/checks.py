@@ -24,6 +24,15 @@ log = logging.getLogger("standfast.queue")
 MOST_NAMED = 1024
 """How many handlers are remembered to have been looked for."""
 
+LIKE_AMONG_ITS_QUEUE = 0.6
+"""How alike a name must be to be suggested where its queue has handlers, and lacks this one."""
+
+LIKE_AMONG_ALL = 0.8
+"""The same for a handler named as its queue, which has none: its workers may not have started yet.
+
+Names of one program begin alike (`bench-work`, `bench-probe`). A slip in one is a letter or two.
+"""
+
 
 class Admission:
     """Refuses newcomers before they are written. `strict` refuses those of undeclared queues."""
@@ -98,10 +107,20 @@ class Admission:
 
 def _warn_of_unknown(queue: str, handler: str, known: Collection[tuple[str, str]]) -> None:
     """Warn if a handler is not known that should be. A queue that has none may be new, unless its name is a slip."""
-    from difflib import get_close_matches  # noqa: PLC0415 - few callers name what nobody has
-
     theirs = {name for of, name in known if of == queue}
-    near = get_close_matches(handler, theirs or ({name for _, name in known} if handler == queue else ()))
-    if handler not in theirs and (theirs or near):
+    if handler in theirs:
+        return
+    near = _nearest(handler, theirs, known, queue)
+    if theirs or near:
         meant = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
         log.warning("queue %r has no handler %r%s; its jobs wait until a process has one", queue, handler, meant)
+
+
+def _nearest(handler: str, theirs: Collection[str], known: Collection[tuple[str, str]], queue: str) -> list[str]:
+    from difflib import get_close_matches  # noqa: PLC0415 - few callers name what nobody has
+
+    if theirs:
+        return get_close_matches(handler, theirs, cutoff=LIKE_AMONG_ITS_QUEUE)
+    if handler != queue:
+        return []
+    return get_close_matches(handler, {name for _, name in known}, cutoff=LIKE_AMONG_ALL)

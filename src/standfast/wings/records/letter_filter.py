@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -12,14 +13,12 @@ from standfast.errors import ConfigurationError
 from standfast.failure import Class, Landed, known_code
 from standfast.lifecycle import LETTERS
 from standfast.rules import seconds
+from standfast.typed.letter_options import LetterFilter
 from standfast.views import REPLAY_STATUSES
-from standfast.wings.records.reads import LetterFilter
+from standfast.wings.records.reads import SoughtLetters
 from standfast.wings.records.view import after, one_of
 
-FILTERS = (
-    *("queue", "state", "reason_code", "cause", "error_kind", "class", "landed", "replay_status", "fingerprint"),
-    *("thread_key", "session", "label", "older_than", "handler", "text", "payload", "since", "until"),
-)
+FILTERS = tuple(LetterFilter.__annotations__)
 IN_PAYLOAD = "payload."
 """Begins a name that is a path into the payload: `payload.customer.id`."""
 IN_BODIES = ("text", "payload")
@@ -32,9 +31,14 @@ _KEY = re.compile(r"[^\".\s\x00-\x1f]{1,100}")
 _LITERAL = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 
 
+def as_filter(names: Mapping[str, Any]) -> LetterFilter:
+    """Take names and values from outside for a filter; `letter_filter` refuses them if they are none."""
+    return cast("LetterFilter", names)
+
+
 def letter_filter(
-    given: dict[str, Any], now: float, limit: int, cursor: int | None = None, *, skew: float = 0.0
-) -> LetterFilter:
+    given: LetterFilter, now: float, limit: int, cursor: int | None = None, *, skew: float = 0.0
+) -> SoughtLetters:
     """Read a filter; a name or word that does not exist is refused. `skew` is wall time minus queue time."""
     named = _with_one_path(given)
     unknown = sorted(set(named) - set(FILTERS))
@@ -42,7 +46,7 @@ def letter_filter(
         raise ConfigurationError.unknown("filter", unknown[0], (*FILTERS, f"{IN_PAYLOAD}PATH"))
     age, until = seconds(named.get("older_than")), _moment("until", named.get("until"), skew)
     before = [each for each in (None if age is None else now - age, until) if each is not None]
-    return LetterFilter(
+    return SoughtLetters(
         queue=named.get("queue"),
         reason_code=_code(named.get("reason_code")),
         cause=_code(named.get("cause")),
@@ -58,12 +62,12 @@ def letter_filter(
         session=_text("session", named.get("session")),
         thread_key=_text("thread_key", named.get("thread_key")),
         limit=limit,
-        before=after(cursor) or LetterFilter().before,
+        before=after(cursor) or SoughtLetters().before,
         **_in_body(named),
     )
 
 
-def check_countable(given: dict[str, Any]) -> None:
+def check_countable(given: LetterFilter) -> None:
     """Refuse what would have every dead letter's payload read while all others wait for the store."""
     named = [name for name in _with_one_path(given) if name in IN_BODIES]
     if named:
@@ -73,20 +77,28 @@ def check_countable(given: dict[str, Any]) -> None:
         )
 
 
-def _with_one_path(given: dict[str, Any]) -> dict[str, Any]:
+def _with_one_path(chosen: LetterFilter) -> dict[str, Any]:
     """Give a filter in which a path into the payload stands under `payload`, with its value."""
+    given: dict[str, Any] = {**chosen}
     paths = [name for name in given if name.startswith(IN_PAYLOAD)]
     if len(paths) + ("payload" in given) > 1:
         raise ConfigurationError("a filter names one path into the payload, not several")
     if paths:
         rest = {name: value for name, value in given.items() if name != paths[0]}
         return {**rest, "payload": (paths[0].removeprefix(IN_PAYLOAD), given[paths[0]])}
-    if isinstance(given.get("payload"), str):
-        path, equals, value = given["payload"].partition("=")
-        if not equals:
-            raise ConfigurationError(f"payload={given['payload']!r} is not PATH=VALUE, as in customer.id=42")
-        return {**given, "payload": (path, value)}
-    return given
+    return {**given, "payload": _path_and_value(given["payload"])} if "payload" in given else given
+
+
+def _path_and_value(sought: Any) -> tuple[str, Any]:
+    if isinstance(sought, str):
+        path, equals, value = sought.partition("=")
+        if equals:
+            return path, value
+    elif isinstance(sought, tuple | list) and len(sought) == len(("path", "value")) and isinstance(sought[0], str):
+        return sought[0], sought[1]
+    raise ConfigurationError(
+        f"payload={sought!r} is neither PATH=VALUE, as in customer.id=42, nor a path and a value: ('customer.id', 42)"
+    )
 
 
 def _in_body(named: dict[str, Any]) -> dict[str, Any]:

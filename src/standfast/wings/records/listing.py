@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from standfast.lifecycle import LETTERS, State
 from standfast.store.steps import Script, text
-from standfast.wings.records.reads import LOOKED_THROUGH, JobRecord, LetterFilter, with_history
+from standfast.wings.records.reads import LOOKED_THROUGH, JobRecord, SoughtLetters, with_history
 
 
 class Filter(NamedTuple):
@@ -59,7 +59,7 @@ def jobs(wanted: Filter, now: float) -> Script[Sought]:
     return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
 
 
-def letters(wanted: LetterFilter, most: int = LARGEST_LISTED) -> Script[tuple[list[JobRecord], int | None]]:
+def letters(wanted: SoughtLetters, most: int = LARGEST_LISTED) -> Script[tuple[list[JobRecord], int | None]]:
     """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended.
 
     Receipts with more than `most` bytes are left out.
@@ -69,7 +69,7 @@ def letters(wanted: LetterFilter, most: int = LARGEST_LISTED) -> Script[tuple[li
     return (yield from with_history(rows, most)), end
 
 
-def looked_at(wanted: LetterFilter) -> Script[int | None]:
+def looked_at(wanted: SoughtLetters) -> Script[int | None]:
     """Find the number of the last letter that is looked at; None if there are fewer, or if none has to be skipped."""
     beyond = [] if wanted.takes_all else (yield "nth_letter", {"before": wanted.before, "most": LETTERS_LOOKED_THROUGH})
     return beyond[0][0] + 1 if beyond else None

@@ -109,7 +109,7 @@ class JobRecord(NamedTuple):
     progress: KeptProgress | None = None
 
 
-class LetterFilter(NamedTuple):
+class SoughtLetters(NamedTuple):
     """Which letters to list, newest first, below the cursor. None matches everything."""
 
     queue: str | None = None
@@ -150,10 +150,10 @@ class LetterFilter(NamedTuple):
     @property
     def takes_all(self) -> bool:
         """Whether every letter fits."""
-        return self._replace(queues=None, limit=0, before=0, above=0) == LetterFilter(limit=0, before=0)
+        return self._replace(queues=None, limit=0, before=0, above=0) == SoughtLetters(limit=0, before=0)
 
 
-def letters(wanted: LetterFilter) -> Script[list[JobRecord]]:
+def letters(wanted: SoughtLetters) -> Script[list[JobRecord]]:
     """Read a page of letters."""
     rows = yield "list_letters", wanted._asdict()
     return (yield from with_history(rows))

@@ -17,6 +17,7 @@ from standfast.cli.words import ago, now, when
 from standfast.spine.accept import user
 from standfast.views import Progress
 from standfast.wings.records.figures import count_of, number
+from standfast.wings.records.letter_filter import as_filter
 from standfast.wings.records.letter_query import WantedLetters
 
 LOOK_EVERY = 0.5
@@ -41,7 +42,7 @@ HIDDEN = frozenset({"id", "letters", "failures"})
 @shared
 def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
     """Preview what a redrive of these letters would do. Nothing is changed; the token starts exactly this plan."""
-    found = look(url, lambda sf: sf.dead_letters.plan(filter_from(WantedLetters, filters)))
+    found = look(url, lambda sf: sf.dead_letters.plan(as_filter(filter_from(WantedLetters, filters))))
     if as_json:
         show_json(found)
         return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from standfast.failure import Landed
 from standfast.lifecycle import LETTERS, State
+from standfast.typed.letter_options import LetterFilter
 from standfast.views import JobView
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 from standfast.wings.records.reads import JobRecord
@@ -77,7 +78,7 @@ def _is_approved(row: RedriveRow, planned: PlanRow, ruling: Ruling) -> bool:
     return set(ruling.permission.groups) <= set(msgspec.json.decode(row.foreseen)["groups"])
 
 
-def is_wanted(letter: JobView, chosen: dict[str, Any]) -> bool:
+def is_wanted(letter: JobView, chosen: LetterFilter) -> bool:
     """Leave out quarantined letters, unless the filter asks for them."""
     apart = letter.triage is not None and letter.triage.replay_status == SET_APART
     return not apart or chosen.get("replay_status") == SET_APART

@@ -14,6 +14,7 @@ from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
 from standfast.server.token_view import value_for, values_for
 from standfast.wings.access.words import Right
+from standfast.wings.records.letter_filter import as_filter
 from standfast.wings.records.letter_query import WantedLetters
 from standfast.wings.records.letter_reach import check_one_queue
 from standfast.wings.redrives.shapes import RedriveList, RedrivePlan, RedriveProgress, RedriveWithFailures
@@ -45,7 +46,7 @@ async def plan(call: Call) -> Answer:
     given: LetterSelection = call.body
     check_one_queue(call.grant, given.filter)
     session = agent_session(call.grant)
-    return Answer(await call.sf.dead_letters.plan(given.filter.chosen(), session=session))
+    return Answer(await call.sf.dead_letters.plan(as_filter(given.filter.chosen()), session=session))
 
 
 async def redrive(call: Call) -> Answer:

@@ -14,6 +14,7 @@ from standfast.settings import APPROVAL_TTL
 from standfast.spine.apply import apply
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
+from standfast.typed.letter_options import LetterFilter
 from standfast.views import JobView
 from standfast.wings.approvals.people import optional_reason, person
 from standfast.wings.approvals.verbs import Plans
@@ -121,7 +122,7 @@ class Redrives:
 
     # --- for people
 
-    async def plan(self, filter: dict[str, Any] | None = None, *, agent: bool = False) -> dict[str, Any]:
+    async def plan(self, filter: LetterFilter | None = None, *, agent: bool = False) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
         await self._ready()
         found = [each async for each in self._planned_letters(filter or {}, agent=agent)]
@@ -317,7 +318,7 @@ class Redrives:
 
     # --- reading
 
-    async def _planned_letters(self, filter: dict[str, Any], *, agent: bool) -> Any:
+    async def _planned_letters(self, filter: LetterFilter, *, agent: bool) -> Any:
         """Read the letters that a filter names, in pages, oldest last, with what the policy says about each."""
         cursor: int | None = None
         while True:

@@ -15,13 +15,14 @@ from contextlib import ExitStack
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
+from standfast.concurrency.guarded import call_guarded
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import Threads
-from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
 from standfast.spine.claim_requests import Conflict
@@ -59,6 +60,7 @@ INSERT = "INSERT INTO standfast_outbox (id, job, queue, key, fingerprint) VALUES
 IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'standfast_outbox'"
 DATABASES = "PRAGMA database_list"
 READ = "SELECT seq, id, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+FIND = "SELECT seq, id, job FROM standfast_outbox WHERE id = ?"
 
 _decode = msgspec.json.Decoder(NewJob).decode
 
@@ -145,7 +147,7 @@ class Outbox:
     ) -> None:
         self._store = store
         self._ready = ready
-        self._table = table
+        self.table = table
         self._refused: set[int] = set()
         self._every = every
         self._loop = self.loop()
@@ -168,7 +170,7 @@ class Outbox:
     async def close(self) -> None:
         """Stop, and let go of the connection."""
         await self._loop.stop()
-        await self._table.close()
+        await self.table.close()
 
     async def _look(self) -> None:
         try:
@@ -179,7 +181,7 @@ class Outbox:
     async def relay(self) -> int:
         """Hand over everything that is committed; give how many jobs left the outbox."""
         await self._ready()
-        rows = OutboxRows(self._store, self._table, self._refused)
+        rows = OutboxRows(self._store, self.table, self._refused)
         await Relay(self._store, rows).run()
         return rows.left
 
@@ -269,7 +271,14 @@ class Table:
 
     async def read(self, after: int) -> list[Row]:
         """Read the oldest jobs behind a number."""
-        return [_row(*found) for found in await self._run(_read, after)]
+        return [_row(*found) for found in await self._run(_read, (READ, after, ROWS_AT_ONCE))]
+
+    async def find(self, job_id: str) -> Row | None:
+        """Read one job that is committed and not handed over, or say that it cannot be read."""
+        self._begin_in_child()
+        look = partial(self._use, _read, (FIND, job_id))
+        rows = await asyncio.wrap_future(self._thread.submit(call_guarded, look, _refuse_unread))
+        return next((_row(*found) for found in rows), None)
 
     async def delete(self, numbers: Sequence[int]) -> None:
         """Delete what was handed over."""
@@ -309,6 +318,14 @@ class Table:
             connection.close()
 
 
+def _refuse_unread(error: Exception) -> NoReturn:
+    if isinstance(error, StandfastError):
+        raise error
+    raise StoreUnavailable(
+        f"the store has no such job, and the outbox that may have it cannot be read: {error}", definite=True
+    ) from error
+
+
 def _row(seq: int, job_id: object, text: Any) -> Row:
     """Read a row. One that is no job must not stand in the way of those behind it."""
     try:
@@ -318,9 +335,10 @@ def _row(seq: int, job_id: object, text: Any) -> Row:
         return Row(seq, NewJob(id=str(job_id), queue=UNREADABLE, handler=UNREADABLE, payload=kept), str(error))
 
 
-def _read(connection: sqlite3.Connection, after: int) -> list[Any]:
+def _read(connection: sqlite3.Connection, query: tuple[Any, ...]) -> list[Any]:
     theirs = Sqlite3(connection)
-    rows = theirs.ask(READ, (after, ROWS_AT_ONCE)) if theirs.ask(IS_THERE) else []
+    sql, *given = query
+    rows = theirs.ask(sql, given) if theirs.ask(IS_THERE) else []
     connection.rollback()  # some connections begin a transaction by themselves, and it would stand in the way
     return rows
 

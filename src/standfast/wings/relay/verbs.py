@@ -1,4 +1,4 @@
-"""What waits in this host's spool, as people see it."""
+"""What waits in this host's spool, or in an outbox, as people see it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from standfast.job import NewJob
 from standfast.lifecycle import State
 from standfast.store.spool import Entry, Spool, Stamp
 from standfast.views import JobView
 from standfast.wings.records.figures import number, span
 from standfast.wings.records.reads import JobRecord, JobRow
 from standfast.wings.records.view import job_view
+from standfast.wings.relay.outbox import RELAY_EVERY
 
 SHOWN = 20
+VIEWS = frozenset({"spooled", "deferred"})
+"""The views of jobs that are not in the store yet."""
+IN_OUTBOX = "no relay has brought it from its outbox yet"
 
 
 class SpooledJob(NamedTuple):
@@ -81,13 +86,31 @@ def server_message(error: BaseException) -> str:
 
 def view(entry: Entry, refusal: Exception | None) -> JobView:
     """Give a job as it will be once it is there; its view is `spooled`, and its reason why."""
-    at = entry.accepted.wall
+    return _as_it_will_be(entry.job, entry.accepted.wall, "spooled", why(entry, refusal))
+
+
+def view_deferred(job: NewJob, wall: float) -> JobView:
+    """Give a job of an outbox as it would be if it were brought now; its view is `deferred`."""
+    return _as_it_will_be(job, wall, "deferred", IN_OUTBOX)
+
+
+async def explain(job: JobView) -> str:
+    """Say in a sentence why a job is not in the store yet."""
+    if job.view == "deferred":
+        return (
+            f"It waits in the outbox of your database: it is committed there, and sf.outbox() brings it here every "
+            f"{RELAY_EVERY} s where it runs. If it stays, nothing relays that database, or queue {job.queue!r} is full."
+        )
+    return f"It waits in the spool of this host, and is forwarded once the database takes it: {job.reason}."
+
+
+def _as_it_will_be(waiting: NewJob, at: float, view_name: str, reason: str) -> JobView:
     empty = dict.fromkeys(JobRow._fields)
-    job = {name: getattr(entry.job, name) for name in JobRow._fields if hasattr(entry.job, name)}
+    job = {name: getattr(waiting, name) for name in JobRow._fields if hasattr(waiting, name)}
     counts = dict.fromkeys(("n", "attempts", "round_start", "deferrals", "token", "generation", "replays"), 0)
-    due_at = at + entry.job.delay if entry.job.at is None else entry.job.at
-    times = {"created_at": at, "entered_at": at, "due_at": due_at, "expires_at": entry.job.expires}
-    row = {**empty, **job, **counts, **times, "state": State.QUEUED, "priority": entry.job.priority or 0}
+    due_at = at + waiting.delay if waiting.at is None else waiting.at
+    times = {"created_at": at, "entered_at": at, "due_at": due_at, "expires_at": waiting.expires}
+    row = {**empty, **job, **counts, **times, "state": State.QUEUED, "priority": waiting.priority or 0}
     row["fingerprint"] = None  # that of a failure: it has none
     shown = job_view(JobRecord(JobRow(**row), []), now=at, skew=0.0)
-    return msgspec.structs.replace(shown, view="spooled", reason=why(entry, refusal))
+    return msgspec.structs.replace(shown, view=view_name, reason=reason)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -33,6 +33,9 @@ NOT_FOR_STEPS = frozenset({"idempotency_key", "thread_key", "first_seen_at"})
 
 _numbers = msgspec.json.Decoder(list[int]).decode
 _details = msgspec.json.Decoder(Details).decode
+T = TypeVar("T")
+TypedDictT = TypeVar("TypedDictT", bound=Mapping[str, object])
+"""A payload that is a TypedDict: mypy takes a dict that is written where it is passed for a plain one."""
 Steps = list[StepRow]  # inside the class, `list` is the verb
 Found = list[dict[str, Any]]
 
@@ -60,6 +63,10 @@ class Step:
         return f"Step({self.name!r})"
 
 
+After = Step | str | Iterable[Step | str]
+"""What a step waits for: one step or several, or their names."""
+
+
 def _check_fit(options: Iterable[str]) -> None:
     unfit = sorted(NOT_FOR_STEPS & set(options))
     if unfit:
@@ -85,13 +92,57 @@ class Workflow:
         self.steps: list[Step] = []
         self._door = door
 
+    @overload
     def step(
         self,
         name: str,
-        handler: Handler | str,
+        handler: Handler[None, Any],
+        payload: None = None,
+        *,
+        after: After = (),
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: Handler[T, Any],
+        payload: T,
+        *,
+        after: After = (),
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: Handler[TypedDictT, Any],
+        payload: dict[str, Any],
+        *,
+        after: After = (),
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        handler: str,
         payload: Any = None,
         *,
-        after: Step | str | Iterable[Step | str] = (),
+        after: After = (),
+        queue: str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Step: ...
+    def step(
+        self,
+        name: str,
+        handler: Handler[Any, Any] | str,
+        payload: Any = None,
+        *,
+        after: After = (),
         queue: str | None = None,
         **options: Unpack[StepOptions],
     ) -> Step:
@@ -115,7 +166,7 @@ class Workflow:
         key = None if idempotency_key is None else checked_name("idempotency_key", idempotency_key)
         return await self._door.start(self, key, None if session is None else checked_name("session", session))
 
-    def _names(self, name: str, after: Step | str | Iterable[Step | str]) -> list[str]:
+    def _names(self, name: str, after: After) -> list[str]:
         given = [after] if isinstance(after, str) or isinstance(after, Step) else after  # noqa: SIM101 - quicker
         return [each if isinstance(each, str) else self._name(name, each) for each in given]
 

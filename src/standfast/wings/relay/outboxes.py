@@ -1,0 +1,46 @@
+"""The outboxes that this process can look into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from weakref import WeakSet
+
+from standfast.concurrency.loops import Loop
+from standfast.job import NewJob
+from standfast.wings.relay.outbox import Outbox
+
+
+class Outboxes:
+    """Every outbox that was declared here and is still in use, and those that each worker relays."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[Outbox] = WeakSet()
+        self._of_workers: list[Outbox] = []
+
+    def add(self, outbox: Outbox, *, with_workers: bool) -> None:
+        """Remember one."""
+        self._all.add(outbox)
+        if with_workers:
+            self._of_workers.append(outbox)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is any."""
+        return bool(self._all)
+
+    def loops(self) -> Iterator[Loop]:
+        """Give what relays those of the workers, for one worker."""
+        return (outbox.loop() for outbox in self._of_workers)
+
+    async def find(self, job_id: str) -> NewJob | None:
+        """Read a job that is committed in one of them and not brought yet."""
+        for outbox in list(self._all):
+            if (row := await outbox.table.find(job_id)) is not None:
+                return row.job
+        return None
+
+    async def close(self) -> None:
+        """Stop relaying for workers, and let go of every connection."""
+        for outbox in self._of_workers:
+            await outbox.close()
+        for outbox in list(self._all):
+            await outbox.table.close()
