@@ -12,15 +12,14 @@ import pytest
 from standfast.failure import Action, Class, Failure, Landed
 from standfast.lifecycle import State
 from standfast.views import Attempt, JobView, Triage
+from standfast.wings.calls.refused_retries import not_replayed, still_down
 from standfast.wings.calls.replies import (
     HINTS,
     LONGEST_RESULT,
-    not_replayed,
     of_other_session,
     parked,
     reply,
     spooled,
-    still_down,
     still_running,
 )
 
