@@ -163,7 +163,10 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.DEAD,
         {"failure": MAYBE},
         "failed",
-        "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry.",
+        (
+            "It failed for good, and may have been done all the same. Find out whether it was done before you ask for "
+            "a retry."
+        ),
         {"error": "who knows", "reason_code": "unknown_commit_state"},
     ),
     (
@@ -171,7 +174,10 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.DEAD,
         {"failure": FAILURE, "history": [UNCERTAIN]},
         "failed",
-        "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry.",
+        (
+            "It failed for good, and may have been done all the same. Find out whether it was done before you ask for "
+            "a retry."
+        ),
         {"error": "no", "error_kind": "auth", "reason_code": "denied"},
     ),
     (
@@ -180,8 +186,8 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         {"failure": MAYBE, "history": [TIMED_OUT]},
         "timeout",
         (
-            "It was cut off when its time was up, may have been done all the same, and is not repeated "
-            "by itself. Find out whether it was done before asking for a retry."
+            "Its time was up, or something that it called did not answer in time. It may have been done all the same, "
+            "and is not repeated by itself. Find out whether it was done before you ask for a retry."
         ),
         {"error": "who knows", "reason_code": "unknown_commit_state"},
     ),

@@ -243,8 +243,9 @@ def of_other_session(job: JobView) -> dict[str, Any]:
 def _status(job: JobView) -> str:
     """Give the status word: a job that may not be repeated because it was cut off at its timeout is `timeout`."""
     failure = job.failure
+    last = next((line for line in reversed(job.history) if line.by is None), None)  # what a person said is no attempt
     unknown = failure is not None and failure.reason_code == "unknown_commit_state"
-    timed_out = failure is not None and failure.cause == "timeout"
+    timed_out = last is not None and last.reason_code == "timeout"
     return "timeout" if job.state == State.DEAD and unknown and timed_out else STATUS[job.state]
 
 
