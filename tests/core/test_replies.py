@@ -12,15 +12,14 @@ import pytest
 from standfast.failure import Action, Class, Failure, Landed
 from standfast.lifecycle import State
 from standfast.views import Attempt, JobView, Triage
+from standfast.wings.calls.refused_retries import not_replayed, still_down
 from standfast.wings.calls.replies import (
     HINTS,
     LONGEST_RESULT,
-    not_replayed,
     of_other_session,
     parked,
     reply,
     spooled,
-    still_down,
     still_running,
 )
 
@@ -164,7 +163,10 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.DEAD,
         {"failure": MAYBE},
         "failed",
-        "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry.",
+        (
+            "It failed for good, and may have been done all the same. Find out whether it was done before you ask for "
+            "a retry."
+        ),
         {"error": "who knows", "reason_code": "unknown_commit_state"},
     ),
     (
@@ -172,7 +174,10 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.DEAD,
         {"failure": FAILURE, "history": [UNCERTAIN]},
         "failed",
-        "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry.",
+        (
+            "It failed for good, and may have been done all the same. Find out whether it was done before you ask for "
+            "a retry."
+        ),
         {"error": "no", "error_kind": "auth", "reason_code": "denied"},
     ),
     (
@@ -181,8 +186,8 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         {"failure": MAYBE, "history": [TIMED_OUT]},
         "timeout",
         (
-            "It was cut off when its time was up, may have been done all the same, and is not repeated "
-            "by itself. Find out whether it was done before asking for a retry."
+            "Its time was up, or something that it called did not answer in time. It may have been done all the same, "
+            "and is not repeated by itself. Find out whether it was done before you ask for a retry."
         ),
         {"error": "who knows", "reason_code": "unknown_commit_state"},
     ),

@@ -116,7 +116,7 @@ def failure(code: str = "max_attempts", landed: Landed = Landed.NO) -> Failure:
         (
             End(kind="submit_failed", state="cancelled", target="m/m", by="b", reason="not wanted"),
             "m/m was cancelled by b: not wanted.",
-            "It will not run any more.",
+            "It will not run.",
         ),
     ],
 )

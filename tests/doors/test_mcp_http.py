@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from standfast import Permanent, Standfast
+from standfast import Permanent, Standfast, __version__
 from standfast.server.app import Server
 from tests.doors.agents import said
 
@@ -79,6 +79,21 @@ async def test_a_role_and_a_scope_bound_what_an_agent_may_do(sf: Standfast, serv
         assert (await other.call_tool("propose_replay", {"id": letter, "reason": "mine"})).is_error
         assert (await viewer.call_tool("propose_replay", {"id": letter, "reason": "x"})).is_error
         assert (await other.call_tool("list_dead_letters", {})).is_error
+
+
+async def test_what_a_role_may_not_is_not_worded_as_a_mistake_in_the_call(sf: Standfast, server: Server) -> None:
+    """Before, the hint was to correct the call and to make it again."""
+    async with connected(sf, server, "maker", "producer") as maker:
+        refused = await said(maker, "health")
+    assert refused["error"] == "a token of role producer may not read; nothing was done"
+    assert refused["hint"].endswith("Do not repeat the call as it is; tell a person if it is needed.")
+
+
+async def test_the_server_tells_its_version(sf: Standfast, server: Server) -> None:
+    """Before, it was the path of the REST API."""
+    async with connected(sf, server, "maker", "producer") as maker:
+        assert maker.server_info is not None
+        assert maker.server_info.version == __version__
 
 
 async def test_a_scope_bounds_what_an_agent_reads(sf: Standfast, server: Server) -> None:

@@ -54,6 +54,12 @@ async def publish_report(job):
         file.write(job.input.month)
     return {"month": job.input.month, "attempt": job.attempt}
 '''
+BEGINNING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
 CALL = {"month": "2026-11", "idempotency_key": "november"}
 
 
@@ -201,6 +207,29 @@ async def test_a_call_that_outlasts_its_client_is_given_back_when_the_server_is_
     async with connected(place) as client:
         result = await learns_what_became_of_it(client, {"submit_done"})
     assert result == {"month": "2026-11", "attempt": 1}
+
+
+@pytest.mark.long_on_postgres
+async def test_a_server_that_is_told_to_stop_ends_although_its_client_is_still_there(here: Path, url: str) -> None:
+    """Before, it waited for the client's next line, for ever."""
+    serving = await asyncio.create_subprocess_exec(
+        *over_stdio(here, url)["command"],
+        env=over_stdio(here, url)["env"],
+        cwd=here,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert serving.stdin is not None
+    assert serving.stdout is not None
+    try:
+        serving.stdin.write(json.dumps(BEGINNING).encode() + b"\n")
+        answer = json.loads(await asyncio.wait_for(serving.stdout.readline(), 30))
+        assert answer["result"]["serverInfo"]["name"] == "standfast"
+        serving.terminate()
+        assert await asyncio.wait_for(serving.wait(), 15) == 0
+    finally:
+        if serving.returncode is None:
+            serving.kill()
 
 
 async def calls_and_loses(here: Path, client: Client, kill: Callable[[int], None]) -> None:

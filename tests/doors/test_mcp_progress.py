@@ -62,7 +62,7 @@ async def sf(url: str, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 async def connected(sf: Standfast, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
     """Connect a client by messages, as over standard input and output: a call between two objects has no token."""
     async with create_client_server_memory_streams() as (of_client, of_server):
-        monkeypatch.setattr("mcp.server.mcpserver.server.stdio_server", lambda: nullcontext(of_server))
+        monkeypatch.setattr("standfast.mcp.agent_server.stdio_server", lambda _lines: nullcontext(of_server))
         serving = asyncio.ensure_future(agent_server(sf, identity("agent-1"), version="test").run_stdio_async())
         try:
             async with Client(nullcontext(of_client)) as client:

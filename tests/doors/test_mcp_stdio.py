@@ -90,4 +90,4 @@ async def test_a_task_outlives_the_server_that_was_killed_under_it(here: Path, u
         assert told.result is not None
         assert told.result["structuredContent"]["result"] == {"attempt": 2}
         [message] = (await said(client, "inbox"))["messages"]
-        assert (message["kind"], message["job_id"]) == ("retry_success", made.task_id)
+        assert (message["kind"], message["job_id"]) == ("submit_done", made.task_id), "a task is a call told as running"

@@ -212,7 +212,7 @@ _AGENTS = (
     Verb("consent.list", "GET /consents", "consent list", "GET /consents", Why.PERSON),
     Verb("consent.asks", "GET /consents", "consent list", "GET /consents", Why.PERSON),
     Verb("consent.check", Why.PROGRAM, Why.PROGRAM, Why.PROGRAM, Why.PROGRAM),
-    *_nowhere(Why.PART, "consent.sweep", "consent.foreseen"),
+    *_nowhere(Why.PART, "consent.sweep", "consent.foreseen", "consent.withdraw"),
 )
 _IN_ORDER = (
     Verb("schedules.list", "GET /schedules", "schedule list", "GET /schedules", Why.SLIM),

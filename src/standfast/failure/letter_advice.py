@@ -29,6 +29,9 @@ RUNS_AGAIN = "An earlier attempt failed; it is being run again now. Wait for it.
 TRIED_AGAIN = "It is tried again automatically; you need not do anything now."
 REPLAYED_AGAIN = "A rule of the policy replays it automatically; you need not do anything unless that fails too."
 APPROVAL = f"{CATALOGUE['approval_required'].advice} Then it continues automatically."
+PERSON_REFUSED = (
+    "A person refused it, and it will not run. Do not call it again or ask for a retry, unless a person says so."
+)
 QUARANTINED = "quarantined"
 """The replay status of a letter that was set apart."""
 

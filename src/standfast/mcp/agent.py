@@ -72,10 +72,8 @@ class Agent:
 
     def refuse(self, job: JobView, hint: str, reason_code: str = NOT_YOURS) -> CallToolResult:
         """Answer that nothing was done about a job, which is as it was."""
-        stands = reply(job)["status"]
-        return self.answer(
-            {"operation_id": job.id, "status": "failed", "job_status": stands, "reason_code": reason_code, "hint": hint}
-        )
+        answer = {"operation_id": job.id, "status": "failed", "job_status": reply(job)["status"], "refused": True}
+        return self.answer({**answer, "reason_code": reason_code, "hint": hint})
 
     @property
     def queues(self) -> tuple[str, ...] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, InputRequiredResult
 from mcp.types import Tool as ListedTool
 
@@ -18,6 +19,7 @@ from standfast.mcp.outside import refusal
 from standfast.mcp.progress_notifications import Tell, telling
 from standfast.mcp.resources import add_resources
 from standfast.mcp.schemas import listed
+from standfast.mcp.standard_input import interruptible_input
 from standfast.mcp.tasks import Tasks
 from standfast.mcp.tool import AgentTool, tools_for
 from standfast.mcp.tool_listing import Length, fitting
@@ -63,6 +65,12 @@ class AgentServer(MCPServer[Any]):
             lambda length: [*(each.listed(length) for each in handlers), *(_listed(each, length) for each in own)],
             len(handlers),
         )
+
+    async def run_stdio_async(self) -> None:
+        """Serve on standard input and output, until the client hangs up or this is cancelled."""
+        server = self._lowlevel_server
+        async with interruptible_input() as lines, stdio_server(cast("Any", lines)) as (received, sent):
+            await server.run(received, sent, server.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None

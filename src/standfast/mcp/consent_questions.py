@@ -112,12 +112,13 @@ def _shown(job: JobView) -> str:
 
 
 def _mode_of(answer: object) -> Any:
-    """Read an answer: `once`, `deny`, or None for no answer at all."""
+    """Read an answer: `once`, `deny`, or None for no answer at all. A form that came back empty is none."""
     if not isinstance(answer, ElicitResult) or answer.action == "cancel":
         return None
     if answer.action == "decline":
         return "deny"
-    return "once" if (answer.content or {}).get("allow") is True else "deny"
+    allowed = (answer.content or {}).get("allow")
+    return ("once" if allowed else "deny") if isinstance(allowed, bool) else None
 
 
 def _question(agent: Agent, job: JobView) -> ElicitRequest:

@@ -75,7 +75,9 @@ class HandlerTool(NamedTuple):
         schema = length.schema(self.input.schema)
         if not (self.takes_key and length.key):
             return schema
-        return {**schema, "properties": {**schema.get("properties", {}), KEY: {"type": "string"}}}
+        # A model that reads of the key alone would take it for the only argument.
+        others = {} if "properties" in schema else {"additionalProperties": True}
+        return {**schema, "properties": {**schema.get("properties", {}), KEY: {"type": "string"}}, **others}
 
     def described(self) -> dict[str, Any]:
         """Give all that is published of the handler."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from mcp.types import CallToolResult, TextContent
 
-from standfast.errors import StandfastError, StoreUnavailable, UnknownJob
+from standfast.errors import NotALetter, PolicyDenied, StandfastError, StoreUnavailable, UnknownJob
 from standfast.printable import escaped
 from standfast.redact import HIDDEN, Redacted, redacted, redacted_or_cut
 from standfast.wings.calls.replies import CUT, HINTS
@@ -33,6 +33,8 @@ UNSURE = (
 )
 NO_STORE = "Nothing was done: the store cannot be reached now. Make the same call again in a while."
 NO_JOB = "Nothing was done. jobs lists your jobs with their ids."
+NO_LETTER = "Nothing was done: only a job that has stopped can be replayed. See with status how it stands."
+NOT_ALLOWED = "It was refused and nothing was done. Do not repeat the call as it is; tell a person if it is needed."
 REFUSED = "It was refused and nothing was done. Read the error, correct the call, and make it again."
 SHORTENED = "Some of it is cut here: ask for fewer at a time, or read the whole result of a job with result."
 TOO_LONG = "The rest is left out; ask for fewer at a time, or read the whole result with result."
@@ -75,8 +77,12 @@ def _next_step(error: StandfastError) -> str:
     match error:
         case StoreUnavailable(definite=definite):
             return NO_STORE if definite else UNSURE
+        case NotALetter():
+            return NO_LETTER
         case UnknownJob():
             return NO_JOB
+        case PolicyDenied():
+            return NOT_ALLOWED
         case _:
             return REFUSED
 

@@ -126,6 +126,7 @@ def _desk(sf: Standfast, gate: Gatekeeper) -> Desk | None:
         if error.name != "mcp":
             raise
         return None
+    from standfast import __version__  # noqa: PLC0415 - read when it is asked for
 
     async def granted(scope: Scope, receive: Receive, send: Send) -> Grant | None:
         try:
@@ -137,4 +138,4 @@ def _desk(sf: Standfast, gate: Gatekeeper) -> Desk | None:
         await refused.response()(scope, receive, send)
         return None
 
-    return Desk(sf, granted, version=API)
+    return Desk(sf, granted, version=__version__)

@@ -12,7 +12,8 @@ from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, Command, ask_of, s
 from standfast.cli.parameters import duration, payload_from
 from standfast.cli.terminal import show_json, show_line
 from standfast.typed.reply import Reply
-from standfast.wings.calls.replies import BY_POLICY, with_grant
+from standfast.wings.calls.refused_retries import BY_POLICY
+from standfast.wings.calls.replies import with_grant
 
 UNFINISHED = frozenset({"queued", "running", "timeout"})
 """Statuses that are not an end: the call goes on without its caller, or its outcome is unknown."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.failure.letter_advice import QUARANTINED, in_quarantine
+from standfast.failure.letter_advice import PERSON_REFUSED, QUARANTINED, in_quarantine
 from standfast.lifecycle import State
 from standfast.views import JobView
 from standfast.wings.effects.outcomes import LOOK_FAILED, RECOVERED
@@ -32,17 +32,14 @@ HINTS = {
     "held": "It waits for a person's answer. Do not call again; look with explain.",
     "failed": "It failed for good and was not done. Read the error, and explain, before asking for a retry.",
     "timeout": (
-        "It was cut off when its time was up, may have been done all the same, and is not repeated by itself. Find out "
-        "whether it was done before asking for a retry."
+        "Its time was up, or something that it called did not answer in time. It may have been done all the same, and "
+        "is not repeated by itself. Find out whether it was done before you ask for a retry."
     ),
     "cancelled": "It was cancelled and will not run. Call it again if it is wanted after all.",
 }
 """What is said by status, where nothing more is known."""
 CANCELLED_WITH_KEY = (
     "It was cancelled and will not run. If it is wanted after all, call it again with another idempotency_key."
-)
-PERSON_REFUSED = (
-    "A person refused it, and it will not run. Do not call it again or ask for a retry, unless a person says so."
 )
 BEFORE = "An earlier attempt may have done it."
 PUT_BACK = "It was put back to work and is running now. Do not call again; wait for it, or look with status."
@@ -111,26 +108,19 @@ CUT = (
     "key of it with result(operation_id, key)."
 )
 MAYBE_DONE = (
-    "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
+    "It failed for good, and may have been done all the same. Find out whether it was done before you ask for a retry."
 )
 SET_APART = "It failed for good{more}. {quarantine} Do not ask for a retry; tell {whom}."
+REPLAY_DENIED = "denied"
+"""The replay status of a letter that the policy, or who was asked to approve, did not let go back to work."""
+PERSON_DENIED = "A person was asked to approve a retry, and refused."
+POLICY_DENIED = "The policy denied a retry."
+REFUSED_REPLAY = "It failed for good{more}. {who} Do not ask again without a new reason; tell a person."
 REPLAYED_LATER = (
     "It failed, and is not given up: the policy has it run again by itself, at {at}. Do not ask for a retry; wait for "
     "it, or look with status."
 )
 PARKED = "It was not started: {why} It goes on by itself then; look again with status, or wait for it."
-STILL_DOWN = (
-    "It was not retried: the probe still says no ({why}), and the job was left as it is. Bring the dependency back and "
-    "ask again, or retry without the probe."
-)
-NOT_REPLAYED = {
-    "denied": "It was not retried: the policy denies it ({rule}{why}). Do not ask again; tell a person.",
-    "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
-    CONSENT_REQUIRED: "It was not retried{rule}{why}. Have a person answer; do not ask again.",
-}
-"""What is said of a letter that was not replayed, by the outcome."""
-BY_POLICY = frozenset({"denied", "approval_required"})
-"""The outcomes that are the policy's; a consent is the session's."""
 ANOTHERS = (
     "Another session's call has this key, so it was not called again: that one {stands}. What came of it is told that "
     "session alone. If it should be done for you too, call with a key of your own."
@@ -250,23 +240,10 @@ def of_other_session(job: JobView) -> dict[str, Any]:
     }
 
 
-def still_down(job: JobView, why: str) -> dict[str, Any]:
-    """Word a retry that did not happen, because what it waits for does not say yes; `probe` has its last words."""
-    return {**reply(job, STILL_DOWN.format(why=why)), "probe": why, "refused": True}
-
-
-def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
-    """Word a retry that the policy did not allow."""
-    outcome, why = answer["outcome"], answer.get("why")
-    hint = NOT_REPLAYED[outcome].format(rule=answer.get("rule", ""), why=f": {why}" if why else "")
-    status = "failed" if outcome == "denied" else "held"
-    approval = {"approval": answer["approval"]} if "approval" in answer else {}
-    return {**reply(job, hint), "status": status, "reason_code": outcome, **approval, "refused": True}
-
-
 def _status(job: JobView) -> str:
     """Give the status word: a job that may not be repeated because it was cut off at its timeout is `timeout`."""
-    failure, last = job.failure, job.history[-1] if job.history else None
+    failure = job.failure
+    last = next((line for line in reversed(job.history) if line.by is None), None)  # what a person said is no attempt
     unknown = failure is not None and failure.reason_code == "unknown_commit_state"
     timed_out = last is not None and last.reason_code == "timeout"
     return "timeout" if job.state == State.DEAD and unknown and timed_out else STATUS[job.state]
@@ -292,6 +269,8 @@ def _hint(job: JobView, status: str) -> str:
             hint = REPLAYED_LATER.format(at=_isoformat(job.triage.replay_at if job.triage else None))
         case State.DEAD if job.triage is not None and job.triage.replay_status == QUARANTINED:
             hint = _hint_of_set_apart(job, job.triage.owner)
+        case State.DEAD if job.triage is not None and job.triage.replay_status == REPLAY_DENIED:
+            hint = _hint_of_denied_replay(job)
         case State.DEAD if status == "failed" and _maybe_done(job):
             hint = MAYBE_DONE
         case State.DEAD if status == "failed" and found_effects(job.effects):
@@ -308,6 +287,13 @@ def _hint_of_set_apart(job: JobView, owner: str | None) -> str:
     partly = f" after part of it was done ({found})" if found else ""
     more = ", and may have been done all the same" if _maybe_done(job) else partly
     return SET_APART.format(more=more, quarantine=in_quarantine(owner), whom=owner or "a person")
+
+
+def _hint_of_denied_replay(job: JobView) -> str:
+    last = job.history[-1] if job.history else None
+    by_person = last is not None and last.reason_code == REPLAY_DENIED and last.by is not None
+    more = ", and may have been done all the same" if _maybe_done(job) else ""
+    return REFUSED_REPLAY.format(more=more, who=PERSON_DENIED if by_person else POLICY_DENIED)
 
 
 def _hint_of_done(job: JobView) -> str | None:

@@ -12,6 +12,8 @@ from standfast.spine.settle import die, move, never
 from standfast.views import JobView
 
 REQUIRED = "consent_required"
+WITHDRAWN = "withdrawn by its own session"
+"""Why a job ended that waited for consent, where who asked for it wants it no more."""
 
 
 class AwaitsConsent(Carried, frozen=True):

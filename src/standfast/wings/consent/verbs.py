@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError, NotALetter, UnknownJob
 from standfast.job import Details, higher
-from standfast.lifecycle import JobRef, State, Transition
+from standfast.lifecycle import JobRef, Move, State, Transition, asked_by
 from standfast.printable import printable
 from standfast.rules import seconds as read_seconds
 from standfast.settings import CONSENT_LIFETIME
@@ -24,7 +24,7 @@ from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.entry_check import name_session
-from standfast.wings.consent.rules import release
+from standfast.wings.consent.rules import WITHDRAWN, release
 from standfast.wings.consent.scripts import ConsentRequest, GrantRequest, RevokeRequest
 from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
 from standfast.wings.effects.declared import effect_names
@@ -35,7 +35,7 @@ from standfast.wings.policy.triage import outlived
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.handler_names import Target, meant
 from standfast.wings.records import reads
-from standfast.wings.records.view import job_view, moments
+from standfast.wings.records.view import cancelled_by, job_view, moments
 
 ONCE = 86400.0
 """Seconds a grant for one job waits for it, unless it says otherwise."""
@@ -163,6 +163,16 @@ class Consent:
         await self.sweep()
         return {**self._display(given), "job_id": letter.id}
 
+    async def withdraw(self, id: str, *, by: str) -> None:
+        """End a job that waits for consent, for its own session: nobody needs to answer any more."""
+        await self._ready()
+        ask, letter = await self._waiting(id, None)
+        ended = _held_job(ask).moved(Move.DISCARD, *asked_by(by, WITHDRAWN), attempt=letter.attempts)
+        decision = Decision(kind="discard", by=by, reason=WITHDRAWN, outcome="withdrawn")
+        named = {"job": letter.id, "queue": letter.queue, "payload_sha256": letter.payload_sha256}
+        if not await self._store.write(apply, ended.carrying(msgspec.structs.replace(decision, **named))):
+            raise NotALetter(f"job {ask.id} does not wait for consent any more; nothing was withdrawn")
+
     async def _waiting(self, id: str, payload_sha256: str | None) -> tuple[ConsentRequest, JobView]:
         """Find what a job waits for; raise if it does not, or if its payload is another than was shown."""
         wanted = id_of(id)
@@ -170,9 +180,11 @@ class Consent:
         if record is None:
             raise UnknownJob.for_id(wanted)
         ask = await self._store.read(consents.ask_of(record.row.id))
-        if ask is None:
-            raise NotALetter(f"job {wanted} does not wait for consent, or no longer; nothing was granted or denied")
         letter = job_view(record, now=self._store.now(), skew=self._store.skew())
+        if ask is None:
+            ended = cancelled_by(letter)
+            why = "" if ended is None else f": cancelled {ended}"
+            raise NotALetter(f"job {wanted} does not wait for consent{why}; nothing was granted or denied")
         if payload_sha256 not in (None, letter.payload_sha256):
             raise NotALetter(
                 f"the payload of job {wanted} is not the one that was shown; nothing was granted or denied"
@@ -180,7 +192,8 @@ class Consent:
         return ask, letter
 
     async def _deny_one(self, ask: ConsentRequest, decision: Decision) -> None:
-        message = f"{ask.queue}/{ask.handler} is denied to this job by {decision.by}"
+        why = f": {decision.reason}" if decision.reason else ""
+        message = f"{ask.queue}/{ask.handler} is denied to this job by {decision.by}{why}"
         ended = (await self._denied(ask, message)).carrying(decision)
         if not await self._store.write(apply, ended):
             raise NotALetter(f"job {ask.id} does not wait for consent any more; nothing was denied")
@@ -264,7 +277,7 @@ class Consent:
         return went
 
     async def _settle(self, ask: ConsentRequest, ruling_: Ruling) -> Transition:
-        job = JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
+        job = _held_job(ask)
         if ruling_.verdict == "allowed" and ruling_.grant is not None:
             uses = [Use(ruling_.grant, ask.job)] if ruling_.spends else []
             return release(job, by="consent", reason=f"consent {ruling_.grant}").carrying(*uses)
@@ -272,7 +285,7 @@ class Consent:
 
     async def _denied(self, ask: ConsentRequest, message: str) -> Transition:
         """Decide that a job which waits for consent dies without it."""
-        job = JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
+        job = _held_job(ask)
         record = await self._store.read(reads.job(ask.id, self._store.boot()))
         present = self._policy.policy_now(self._store)
         letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())
@@ -324,6 +337,10 @@ class Consent:
             "uses": grant.uses,
             "used": grant.used,
         }
+
+
+def _held_job(ask: ConsentRequest) -> JobRef:
+    return JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
 
 
 def _decision(grant: Grant) -> Decision:

@@ -19,7 +19,8 @@ from standfast.errors import UnknownJob
 from standfast.lifecycle import State
 from standfast.printable import escaped
 from standfast.views import JobView
-from standfast.wings.calls.replies import BY_POLICY, with_grant
+from standfast.wings.calls.refused_retries import BY_POLICY
+from standfast.wings.calls.replies import with_grant
 from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
 

@@ -50,6 +50,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     called: tuple[tuple[str, int], ...] = ()
     """Those that were called with several arguments, and with how many."""
     superseded_by: str | None = None
+    cancelled_by: str | None = None
+    """Who ended it and why, in words; None if that is not known, or it was not cancelled."""
     waits_for: str | None = None
     """What a step of a workflow waits for."""
     triage: Triage | None = None
@@ -107,7 +109,8 @@ def _stands(job: Circumstances) -> str:
         case State.CANCELLED if job.superseded_by:
             return f"It was cancelled {span(job.age)} ago: job {job.superseded_by} of the same thread took its place."
         case State.CANCELLED:
-            return f"It was cancelled {span(job.age)} ago" + (f": {job.warning}." if job.warning else ".")
+            by = f" {job.cancelled_by}" if job.cancelled_by else ""
+            return f"It was cancelled {span(job.age)} ago{by}" + (f": {job.warning}." if job.warning else ".")
         case State.WAITING:
             return f"It {job.waits_for or 'waits for an earlier step of its workflow'}."
         case _:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from standfast.errors import NotALetter
 from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.outside import shown_whole
@@ -17,12 +19,15 @@ from standfast.server.token_view import left_out
 from standfast.views import JobView
 from standfast.wings.access.words import Reach, Right
 from standfast.wings.calls.replies import is_stalled, not_cancelled, part_of, reply
+from standfast.wings.consent.rules import awaits_consent
 
 STILL_THERE = "It is still {view} after {seconds:g} s and goes on without you. Call wait again, or look with status."
 ANOTHERS = "It is another session's. Look with status; if it should be run again, propose_replay asks for that."
 NOT_CANCELLED = "It is another session's, and nothing was cancelled. Tell a person if it must not run."
 STOPPED = "It has stopped already, and what becomes of it is a person's decision. Nothing was cancelled; see explain."
+WITHDRAWN = "It was withdrawn before it was begun: no person is asked about it any more. {hint}"
 ASKED_TO_STOP = "It was asked to stop. It ends cancelled unless this attempt succeeds first; call wait to see which."
+DONE = "It is done; nothing is left to do. result gives its result."
 MORE_JOBS = "There are older ones: call jobs again with next_cursor. status with an id tells all of one."
 ALL_JOBS = "These are all. status with an id tells all of one; result gives its whole result."
 PAGE = 16_000
@@ -196,6 +201,10 @@ async def cancel(agent: Agent, id: Id) -> CallToolResult:
     job = await agent.find_job(id)
     if not agent.who.owns(job):
         return agent.refuse(job, NOT_CANCELLED)
+    if awaits_consent(job):
+        with suppress(NotALetter):
+            return await _withdrawn(agent, job)
+        job = await agent.find_job(id)  # a person answered first
     if job.state in LETTERS:
         return agent.refuse(job, STOPPED, reason_code=job.state)
     cancelled = await agent.cancel(job)
@@ -204,12 +213,21 @@ async def cancel(agent: Agent, id: Id) -> CallToolResult:
     return agent.answer(reply(cancelled, ASKED_TO_STOP if cancelled.state == State.RUNNING else None))
 
 
+async def _withdrawn(agent: Agent, job: JobView) -> CallToolResult:
+    """End a job of the agent's own that was not begun, so that no person is asked about it any more."""
+    await agent.sf.consent.withdraw(job.id, by=agent.who.person)
+    await agent.sf.inbox.received(job.id, agent.who.session)
+    worded = reply(await agent.find_job(job.id))
+    return agent.answer({**worded, "hint": WITHDRAWN.format(hint=worded["hint"])})
+
+
 async def explain(agent: Agent, id: Id) -> CallToolResult:
     """Say why a job is where it is."""
     job = await agent.find_job(id)
     worded = reply(job)
     said = {"operation_id": job.id, "id": job.id, "explanation": await agent.sf.explain(job.id)}
-    return agent.answer({**said, "status": worded["status"], "hint": worded["hint"]})
+    hint = DONE if worded["status"] == "ok" else worded["hint"]
+    return agent.answer({**said, "status": worded["status"], "hint": hint})
 
 
 CHANGES = (Right.OPERATE, Right.ENQUEUE)

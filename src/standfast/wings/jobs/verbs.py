@@ -26,7 +26,8 @@ from standfast.spine.ids import JobId, id_of
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision
-from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, not_retried, parked, retried, still_down
+from standfast.wings.calls.refused_retries import NOT_REPLAYED, not_replayed, still_down
+from standfast.wings.calls.replies import not_retried, parked, retried
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.marks import blocked_workers
@@ -51,7 +52,7 @@ from standfast.wings.records import reads
 from standfast.wings.records.duplicates import duplicate_sentence
 from standfast.wings.records.effects_view import found_effects
 from standfast.wings.records.reads import Holder, JobRecord, JobRow
-from standfast.wings.records.view import job_view, moments, waits
+from standfast.wings.records.view import cancelled_by, job_view, moments, waits
 from standfast.wings.replays.returning import standing
 from standfast.wings.replays.rules import Refusal
 
@@ -304,6 +305,7 @@ def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, no
         may_repeat=duplicate_sentence(view.history, view.state),
         called=tuple(Counter(each["name"] for each in view.effects if "arguments" in each).items()),
         superseded_by=row.superseded_by,
+        cancelled_by=cancelled_by(view),
         waits_for=waits(record),
         triage=view.triage,
         paused=bool(queue.paused),

@@ -121,6 +121,8 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[
         answer = yield from _written(round_, each.change, NoticeKind.QUARANTINED, SET_APART)
         if answer is Written.NOW:
             yield "mark_letter", {"n": each.change.letter.n, "status": "quarantined", "owner": each.owner}
+            asked = AskedBy(each.change.decision.by, each.change.decision.reason)
+            yield from sessions.tell_set_apart(round_, each.change.letter, asked, each.owner)
         answers.append(answer is not Written.NOT)
     return answers
 

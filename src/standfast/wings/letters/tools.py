@@ -10,6 +10,7 @@ from pydantic import Field
 from standfast.mcp.agent import Agent
 from standfast.mcp.tool import ACTS, LOOKS, AgentTool, Id
 from standfast.wings.access.words import Right
+from standfast.wings.calls.refused_retries import closed_to_agents
 from standfast.wings.records.letter_filter import as_filter
 
 MOST_LETTERS = 50
@@ -18,7 +19,7 @@ PROPOSED = {
     "resolved": "Nothing was run: a check found that it had been done already.",
     "denied": "The policy denies a replay. Do not ask again; tell a person, with the rule.",
     "approval_required": "A person must approve it. The request is filed; do not ask again. It runs once approved.",
-    "consent_required": "It was not replayed: a person must consent first. Do not ask; it goes on by itself then.",
+    "consent_required": "It was not replayed: a person must consent, and it goes on by itself then. Do not ask again.",
 }
 """What an agent does next, by what became of its proposal."""
 LETTERS = "To have one run again, use propose_replay with a reason; explain says why it stopped."
@@ -61,7 +62,8 @@ async def propose_replay(agent: Agent, id: Id, reason: Annotated[str, Field(min_
     decided = await agent.sf.dead_letters.replay(letter.id, reason=reason, **actor)
     outcome = decided["outcome"]
     named = {"operation_id": letter.id, "id": letter.id}
-    return agent.answer({**named, **decided, "status": STATUS[outcome], "hint": PROPOSED[outcome]})
+    hint = closed_to_agents(decided, "replayed") or PROPOSED[outcome]
+    return agent.answer({**named, **decided, "status": STATUS[outcome], "hint": hint})
 
 
 TOOLS = (

@@ -29,7 +29,17 @@ from standfast.wings.letters.automatic import Automatic, refusal
 from standfast.wings.letters.disposal import Disposal, letter_of, no_progress
 from standfast.wings.letters.letter_export import Place
 from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.rulings import Permit, PermitMany, Ruling, built_in, facts_at, for_agent, one_by_one
+from standfast.wings.policy.permit import AGENT
+from standfast.wings.policy.rulings import (
+    Permit,
+    PermitMany,
+    Ruling,
+    built_in,
+    closed_to_agents,
+    facts_at,
+    for_agent,
+    one_by_one,
+)
 from standfast.wings.records import listing, reads
 from standfast.wings.records.letter_filter import letter_filter
 from standfast.wings.records.reads import JobRecord
@@ -106,7 +116,7 @@ class DeadLetters:
         registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
         before it runs. One that waits for consent is not replayed: the answer is `consent_required`, with what to do.
         With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
-        person's approval whatever the policy allows.
+        person's approval whatever the policy allows, and one in quarantine, or refused consent, is `denied`.
         """
         by, reason = person(by), optional_reason(reason)
         agent = session is not None and bool(checked_name("session", session))
@@ -126,6 +136,9 @@ class DeadLetters:
         """Decide about a letter as it is now; None if that could not be written down."""
         if awaits_consent(letter) and await self._store.read(consents.asks_consent(letter.queue, letter.handler)):
             return not_replayed(letter)
+        closed = closed_to_agents(letter) if agent else None
+        if closed is not None:  # nothing is written down: the letter stays as the person left it
+            return {"outcome": "denied", "rule": AGENT, "why": closed}
         decided = await self._decider.way_back(record, letter, by=by, reason=reason)
         if decided.move == Move.RESOLVE:
             await self._apply(decided)

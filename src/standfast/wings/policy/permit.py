@@ -92,7 +92,7 @@ def for_agent(permission: Permission, *, manual: bool, may_have_landed: bool) ->
     if not manual and not may_have_landed:
         return permission
     reason = "its effect may exist already" if may_have_landed else "its handler leaves every repeat to a person"
-    return strictest(permission, Permission("require_approval", AGENT, f"{reason}, and an agent asks for it"))
+    return strictest(permission, Permission("require_approval", AGENT, reason))
 
 
 def group_names(group: str | None) -> tuple[str, ...]:

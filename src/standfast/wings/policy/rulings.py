@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from standfast.failure import Landed
+from standfast.failure.letter_advice import QUARANTINED
 from standfast.rules import ReplayMode
 from standfast.views import JobView
 from standfast.wings.policy import permit
@@ -47,11 +48,28 @@ Modes = Mapping[tuple[str, str], ReplayMode]
 
 
 def for_agent(ruling: Ruling, letter: JobView, modes: Modes) -> Ruling:
-    """Have a person decide about a letter that an agent asks for, where it is `manual` or may have landed."""
+    """Have a person decide about a letter that an agent asks for, where it is `manual` or may have landed.
+
+    One that a person has stopped on purpose is denied.
+    """
+    why = closed_to_agents(letter)
+    if why is not None:
+        return msgspec.structs.replace(ruling, permission=Permission("deny", permit.AGENT, why))
     manual = modes.get((letter.queue, letter.handler)) == "manual"
     landed = may_have_landed(letter) == Landed.MAYBE
     permission = permit.for_agent(ruling.permission, manual=manual, may_have_landed=landed)
     return msgspec.structs.replace(ruling, permission=permission)
+
+
+def closed_to_agents(letter: JobView) -> str | None:
+    """Say why no agent may have a letter replayed, and who can: a person has set it apart, or refused their consent."""
+    if letter.triage is not None and letter.triage.replay_status == QUARANTINED:
+        owner = letter.triage.owner
+        whose = f" for {owner}" if owner else ""
+        return f"it is in quarantine{whose}; {owner or 'a person'} can replay, amend, resolve or discard it"
+    if letter.failure is not None and letter.failure.reason_code == "consent_denied":
+        return "a person refused it; a person can replay it, and is asked for consent again"
+    return None
 
 
 def may_have_landed(letter: JobView) -> Landed:

@@ -260,3 +260,11 @@ def _stopped(blocker: Blocker) -> str:
 def _named(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_NAMED])
     return shown if len(names) <= MOST_NAMED else f"{shown} and more"
+
+
+def cancelled_by(job: JobView) -> str | None:
+    """Say who cancelled a job, and why, as its history has it; None if that is not known, or it was not cancelled."""
+    last = job.history[-1] if job.state == State.CANCELLED and job.history else None
+    if last is None or last.by is None:
+        return None
+    return f"by {last.by} ({last.reason})" if last.reason else f"by {last.by}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from standfast.failure import Failure, Landed
+from standfast.failure.letter_advice import PERSON_REFUSED
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Outcome
@@ -18,10 +19,10 @@ CONSENT = (
     "goes on by itself; do not call again."
 )
 HELD = "It waits for a person's answer. Do not call again; look with explain."
-CANCELLED = "It will not run any more. Enqueue it anew if it is wanted after all."
+CANCELLED = "It will not run. Call it again if it is wanted after all."
 DENIED = "It stays as it is. Do not ask again without a new reason; tell a person."
 REFUSED = "The policy did not let it go on by itself. Do not ask again; tell a person."
-MAYBE_DONE = "It may have been done all the same: find out whether it was before asking for a retry. {advice}"
+MAYBE_DONE = "It may have been done all the same: find out whether it was done before you ask for a retry. {advice}"
 FAILED = "It was not done, and nothing more happens by itself. {advice} Then call retry with its id."
 SET_APART = "It was not done. {advice} Do not call retry; tell {whom}."
 SET_APART_MAYBE_DONE = "It may have been done all the same. {advice} Do not call retry; tell {whom}."
@@ -93,6 +94,8 @@ def _what(end: End) -> str:
             return f"{end.name} was cancelled{_by_whom(end)}."
         case "dead", "denied" | "expired" | "void" as answer if end.by or answer != "denied":
             return f"{end.name} stays dead: its approval is {answer}{_by_whom(end)}. It had failed: {failure}."
+        case "dead", _ if end.quarantined and end.by:
+            return f"{end.name} was quarantined{_by_whom(end)}. It had failed: {failure}."
         case "held", _ if end.waits_for_consent:
             return f"{end.name} waits for this session's consent: {failure}."
         case "held", _:
@@ -112,6 +115,8 @@ def _next(end: End) -> str:
     match end.state:
         case "cancelled":
             return CANCELLED
+        case "dead" if end.failure is not None and end.failure.reason_code == "consent_denied" and not end.quarantined:
+            return PERSON_REFUSED
         case "held" if end.waits_for_consent:
             return CONSENT.format(target=end.target)
         case "held":

@@ -11,7 +11,7 @@ import msgspec
 from standfast.failure import Failure
 from standfast.failure.letter_advice import QUARANTINED
 from standfast.job import Details
-from standfast.lifecycle import LETTERS, AskedBy, NoticeKind, State, Transition
+from standfast.lifecycle import LETTERS, AskedBy, JobRef, NoticeKind, State, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import Answer
@@ -225,18 +225,29 @@ class AbandonedReplay(NamedTuple):
 def tell_gave_up(round_: Round, letter: AbandonedReplay) -> Script[None]:
     """Tell that no automatic replay is left for a letter: until now its death was not announced."""
     round_.notices[NoticeKind.GAVE_UP, letter.queue].append(letter.id)
+    yield from _tell_of_letter(round_, letter, "gave_up", Body(state=State.DEAD, answer=letter.status))
+
+
+def tell_set_apart(round_: Round, letter: JobRef, asked: AskedBy, owner: str | None) -> Script[None]:
+    """Tell that a person has set a letter apart: what was said of it before is no longer so."""
+    body = Body(state=State.DEAD, by=asked.by, reason=asked.reason, quarantined=True, owner=owner)
+    yield from _tell_of_letter(round_, letter, "set_apart", body)
+
+
+def _tell_of_letter(round_: Round, letter: JobRef | AbandonedReplay, what: str, said: Body) -> Script[None]:
+    """Tell the session of a letter what became of it, beside what is stored of it. Each telling is told once."""
     for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
         lines = (yield from _histories([n]))[n]
-        body = Body(
-            state=State.DEAD,
+        body = msgspec.structs.replace(
+            said,
             attempts=attempts,
             failure=failure and _failure(failure),
-            answer=letter.status,
             history=_last(lines),
             **(yield from _steps([n])).get(n, NO_STEP)._asdict(),
         )
         kind = "submit_failed" if deferred else "retry_exhausted"
-        head = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
+        # After the id of the end that it may come with: of two messages of one moment, the later id is the news.
+        head = (f"{letter.id}.{letter.token}.{len(lines)}.{what}", session, kind, letter.id, letter.queue)
         yield "write_messages", [(*head, handler, round_.now, text(body))]
         round_.notices[NoticeKind.INBOX, letter.queue].append(letter.id)
 

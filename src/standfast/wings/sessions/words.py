@@ -38,8 +38,8 @@ def kind_of(
             return "submit_done"
         case "completed":
             return "retry_success" if origin.repeated else None
-        case "cancelled" if superseded or not (origin.deferred or origin.tried):
-            return None  # its successor has its own message; what never began needs none
+        case "cancelled" if superseded or not (origin.deferred or origin.tried or source == "held"):
+            return None  # its successor has its own message; what never began needs none, unless its wait was announced
         case "held" if source == "dead":
             return None  # a person handles it, and its death was announced
         case "dead" | "held" if replays_by_itself:
