@@ -3,8 +3,9 @@
     python benchmarks/scan_precision.py
 
 Packages come from the index by `pip download`, in the versions that were read. Each finding of the two worst ranks was
-judged by reading the code around it; `scan_judgements.json` says how and why. The rules were mended on TUNED and not on
-UNSEEN, so each has its own total. Exits 1 if either is below a precision of 0.9, or if a finding was not judged.
+judged by reading the code around it; `scan_judgements.json` says how and why. The rules were written against TUNED, and
+mended later on what LATER showed, so each has its own total. What the rules did on code that they were not mended on is
+in docs/scan.md: it can be counted once. Exits 1 if either is below a precision of 0.9, or if a finding was not judged.
 The standard library is that of the Python that runs this; it was judged for 3.11.
 """
 
@@ -26,7 +27,7 @@ from standfast.scan.scan_rules import Rank
 from standfast.scan.scanner import scan
 
 TUNED = ("discord.py==2.7.1", "redis==8.1.0", "distributed==2026.8.0", "prefect==3.9.0", "gradio==6.31.0")
-UNSEEN = (
+LATER = (
     "hikari==2.7.0",
     "disnake==2.12.2",
     "twitchio==3.3.2",
@@ -50,10 +51,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         library = [("standard library", Path(sysconfig.get_path("stdlib")))]
         tuned = count([*library, *unpacked(TUNED, Path(directory))], judged)
-        unseen = count(unpacked(UNSEEN, Path(directory)), judged)
-    print(f"{'rules mended on these':40}{row(tuned)}")
-    print(f"{'rules not mended on these':40}{row(unseen)}")
-    sys.exit(1 if any(each[None] or precision(each) < BAR for each in (tuned, unseen)) else 0)
+        later = count(unpacked(LATER, Path(directory)), judged)
+    print(f"{'rules written against these':40}{row(tuned)}")
+    print(f"{'rules mended on these later':40}{row(later)}")
+    sys.exit(1 if any(each[None] or precision(each) < BAR for each in (tuned, later)) else 0)
 
 
 def count(sources: Iterable[tuple[str, Path]], judged: Judgements) -> Counter[bool | None]:

@@ -16,8 +16,15 @@ DEEPEST = 2
 def handle_own_errors(functions: Iterable[ast.expr], codebase: Codebase, module: ParsedModule) -> bool:
     """Say whether everything that is called is known to catch its own errors."""
     called = [node for each in functions for node in _functions_in(each)]
-    found = [scope for each in called for scope in codebase.definitions(each, module)]
+    found = [scope for each in called for scope in _may_be(each, codebase, module)]
     return bool(found) and all(catches_all(each, codebase) for each in found)
+
+
+def _may_be(function: ast.expr, codebase: Codebase, module: ParsedModule) -> list[Scope]:
+    """Give the functions that an expression may be: of an object that cannot be followed, every method of that name."""
+    if isinstance(function, ast.Attribute) and codebase.meaning(function, module.scope_of(function)) is None:
+        return codebase.methods.get(function.attr, [])
+    return codebase.definitions(function, module)
 
 
 def _functions_in(node: ast.expr) -> Iterator[ast.expr]:
@@ -38,7 +45,9 @@ def catches_all(scope: Scope, codebase: Codebase, depth: int = DEEPEST) -> bool:
 
 
 def _body_is_guarded(function: Function) -> bool:
-    working = [each for each in function.body if not isinstance(each, ast.Expr | ast.Assign | ast.AnnAssign)]
+    working = [
+        each for each in function.body if not isinstance(each, ast.Expr | ast.Assign | ast.AnnAssign | ast.Assert)
+    ]
     if len(working) != 1:
         return False
     if isinstance(working[0], ast.Try):

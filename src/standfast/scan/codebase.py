@@ -35,6 +35,8 @@ class Codebase:
         self.modules: dict[str, ParsedModule] = {}
         self.parsed: list[ParsedModule] = []
         self.functions: defaultdict[str, list[Scope]] = defaultdict(list)
+        self.methods: defaultdict[str, list[Scope]] = defaultdict(list)
+        """By its own name, every function that is defined in a class."""
         self.classes: dict[str, Scope] = {}
         self.attribute_reads: defaultdict[str, list[tuple[ParsedModule, ast.Attribute]]] = defaultdict(list)
         self.imported_names: set[str] = set()
@@ -50,6 +52,8 @@ class Codebase:
         for node, scope in module.scopes.items():
             if isinstance(node, Function):
                 self.functions[scope.full_name].append(scope)
+                if scope.parent is not None and isinstance(scope.parent.node, ast.ClassDef):
+                    self.methods[scope.full_name.rpartition(".")[2]].append(scope)
             elif isinstance(node, ast.ClassDef):
                 self.classes[scope.full_name] = scope
         for attribute in module.nodes(ast.Attribute):

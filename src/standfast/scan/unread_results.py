@@ -30,9 +30,18 @@ def find(view: FileView) -> Iterator[Finding]:
 def _unread_gather(call: ast.Call, name: str, view: FileView) -> Iterator[Finding]:
     if not _collects_errors(call, name, view) or not _is_result_dropped(call, view) or _is_clean_up(call, view):
         return
-    if not _is_read_later(call, view) and not handle_own_errors(call.args, view.codebase, view.module):
+    if not _is_read_later(call, view) and not handle_own_errors(_written_out(call, view), view.codebase, view.module):
         lost = "asyncio.wait() raises nothing: the errors of these tasks are never read." if name == WAIT else ""
         yield view.finding(UNREAD_GATHER, call, lost)
+
+
+def _written_out(call: ast.Call, view: FileView) -> Iterator[ast.expr]:
+    """Give what is waited for, a list that stands in a name as it was made."""
+    for each in call.args:
+        node = each.value if isinstance(each, ast.Starred) else each
+        bindings = view.module.scope_of(node).bindings.get(node.id, []) if isinstance(node, ast.Name) else []
+        made = [binding.value for binding in bindings if isinstance(binding, Assigned)]
+        yield made[0] if len(made) == len(bindings) == 1 else node
 
 
 def _collects_errors(call: ast.Call, name: str, view: FileView) -> bool:
