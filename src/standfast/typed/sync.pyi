@@ -502,7 +502,7 @@ class SyncDeadLetters:
         registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
         before it runs. One that waits for consent is not replayed: the answer is `consent_required`, with what to do.
         With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
-        person's approval whatever the policy allows.
+        person's approval whatever the policy allows, and one in quarantine, or refused consent, is `denied`.
         """
 
     def amend(self, id: str, payload: Any, *, by: str, reason: str) -> JobView:
