@@ -257,3 +257,13 @@ async def test_the_journal_grows_by_one_for_each_transaction_that_tells(store):
     assert await store.read(journal_scripts.last_journal_number()) == before + 1
     await claimed(store, "empty")
     assert await store.read(journal_scripts.last_journal_number()) == before + 1
+
+
+async def test_of_two_ends_of_one_attempt_that_come_together_the_first_counts(store):
+    ids = await enqueued(store, new_job(), new_job())
+    first, other = await claimed(store, slots=2)
+    ends = [
+        settle(claim, Succeeded(result), DEFAULTS, 0.0) for claim, result in ((first, "1"), (first, "2"), (other, "3"))
+    ]
+    assert await store.write_all(apply, ends) == [True] * 3
+    assert [(await seen(store, each)).result for each in ids] == [1, 3]

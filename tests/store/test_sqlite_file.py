@@ -19,7 +19,7 @@ from standfast.store.places import sqlite_path
 from standfast.store.sqlite import handle, neighbours
 from standfast.store.sqlite.file_schema import migrations
 from standfast.store.sqlite.handle import SETTINGS, check_engine_version, check_file_system
-from tests.store.suite import new_job, put
+from tests.store.suite import catch, enqueued, new_job, put
 
 NEWEST = migrations()[-1].number
 
@@ -313,3 +313,16 @@ def test_what_was_acknowledged_is_there_for_another_program(path):
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT id, payload FROM body").fetchall() == [(job.id, '{"to":"bob"}')]
         assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+async def test_a_job_that_lost_its_payload_to_damage_keeps_no_other_from_being_claimed(path):
+    """One that has no body row cannot be run. What is whole runs, and `doctor` names what is not."""
+    store = store_at(str(path))
+    ids = await enqueued(store, *(new_job(handler=name) for name in ("mail", "other") for _ in range(2)))
+    store.close()
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DELETE FROM body WHERE id = ?", (ids[1],))
+    again = store_at(str(path))
+    caught = await catch(again, handlers=("mail", "other"), slots=9)
+    assert [claim.id for claim in caught.claims] == [ids[0], *ids[2:]]
+    again.close()

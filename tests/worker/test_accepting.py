@@ -147,3 +147,10 @@ class Sealed:
 async def test_a_payload_with_a_field_json_cannot_say_is_refused_by_name(sf):
     with pytest.raises(PayloadRejected):
         await sf.enqueue("mail", Sealed(threading.Lock()))
+
+
+@pytest.mark.parametrize("queue", ["hooks", "http"])
+async def test_a_request_to_an_address_inside_is_refused_whatever_its_queue_is_called(sf, queue):
+    with pytest.raises(PayloadRejected):
+        await sf.enqueue_http(queue, "POST", "http://169.254.169.254/latest")
+    assert await sf.jobs(queue=queue) == []

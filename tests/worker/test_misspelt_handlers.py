@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from standfast import Standfast
+from standfast import Standfast, StoreUnavailable
+from standfast.wings.queues import checks, scripts
+from standfast.wings.queues.checks import LOOKER
 
 WAITS = "; its jobs wait until a process has one"
 
@@ -30,6 +34,14 @@ WAYS: list[Callable[[Standfast], Awaitable[Any]]] = [
 NAMES = ["enqueue", "enqueue_many", "enqueue_each", "prepare", "schedules.add", "workflow.step"]
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Give what callers were warned of, once every look that they caused is over."""
+    for thread in threading.enumerate():
+        if thread.name == LOOKER:
+            thread.join()
+    return [each.getMessage() for each in caplog.records if each.name == "standfast.queue"]
+
+
 @pytest.fixture
 async def warned(sf: Standfast, caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Have a queue with one handler; give what callers were warned of."""
@@ -39,7 +51,7 @@ async def warned(sf: Standfast, caplog: pytest.LogCaptureFixture) -> Callable[[]
 
     await sf.enqueue("mail", 1, handler="send")
     caplog.set_level(logging.WARNING, "standfast.queue")
-    return lambda: [each.getMessage() for each in caplog.records if each.name == "standfast.queue"]
+    return lambda: warnings(caplog)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
@@ -81,5 +93,37 @@ async def test_a_queue_whose_workers_have_not_started_is_taken_for_no_slip_of_an
     caplog.set_level(logging.WARNING, "standfast.queue")
     for queue in ("bench-work", "bench-prob"):
         await sf.enqueue_many(queue, [1])
-    said = [each.getMessage() for each in caplog.records if each.name == "standfast.queue"]
-    assert said == [f"queue 'bench-prob' has no handler 'bench-prob' (did you mean 'bench-probe'?){WAITS}"]
+    assert warnings(caplog) == [f"queue 'bench-prob' has no handler 'bench-prob' (did you mean 'bench-probe'?){WAITS}"]
+
+
+async def test_fifty_callers_of_one_moment_are_warned_once(sf, warned):
+    await asyncio.gather(*(sf.enqueue("mail", n, handler="sned") for n in range(50)))
+    assert len(warned()) == 1
+
+
+async def test_a_look_that_takes_long_or_fails_keeps_no_receipt(sf, warned, monkeypatch):
+    """The job is on disk: a caller who got no receipt would hand it in again."""
+    read, go = scripts.published_handlers, threading.Event()
+
+    def slow() -> Any:
+        assert go.wait(20)
+        raise StoreUnavailable("it went away", definite=True)
+
+    monkeypatch.setattr(scripts, "published_handlers", slow)
+    receipt = await sf.enqueue("mail", 1, handler="sned")
+    assert (await sf.status(receipt.id)).state == "queued"
+    go.set()
+    assert warned() == []
+    monkeypatch.setattr(scripts, "published_handlers", read)
+    monkeypatch.setattr(checks, "PAUSE", 0.0)
+    await sf.enqueue("mail", 1, handler="snd")
+    assert len(warned()) == 1
+
+
+async def test_a_producer_that_starts_before_its_worker_is_warned_later(sf, warned, monkeypatch):
+    monkeypatch.setattr(checks, "PAUSE", 0.0)
+    await sf.enqueue("letters", 1, handler="wirte")
+    assert warned() == []
+    sf.handler("letters", name="write")(lambda _job: None)
+    await sf.enqueue("letters", 1, handler="wirte")
+    assert warned() == [f"queue 'letters' has no handler 'wirte' (did you mean 'write'?){WAITS}"]

@@ -70,7 +70,7 @@ class Accepting(Parts):
         [job] = self._acceptor.jobs(queue, (payload,), handler=handler, **options)
         if otherwise is not None:
             return await self._accept_or(otherwise, job, tx)
-        if tx is not None or job.handler != job.queue or self._admission.strict:
+        if tx is not None or job.handler != job.queue or job.handler == HTTP or self._admission.strict:
             return await self._accept(job, tx)
         return await self._reception.accept(job)
 
@@ -113,7 +113,7 @@ class Accepting(Parts):
         if tx is not None:
             return (await self._transactions.enqueue(tx, [job]))[0]
         receipt = await self._reception.accept(job)
-        await self._point_out([job], [receipt])
+        self._point_out([job], [receipt])
         return receipt
 
     def enqueue_sync(
@@ -199,13 +199,13 @@ class Accepting(Parts):
         if tx is not None:
             return await self._transactions.enqueue(tx, jobs)
         receipts = await self._reception.accept_bulk(jobs)
-        await self._point_out(jobs[:1], receipts)  # all are for one handler
+        self._point_out(jobs[:1], receipts)  # all are for one handler
         return receipts
 
-    async def _point_out(self, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
+    def _point_out(self, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
         """Warn of an unknown handler, unless the store is away and the jobs were spooled."""
         if receipts and receipts[0].outcome != "spooled":
-            await self._admission.point_out(jobs)
+            self._admission.point_out(jobs)
 
     def prepare(
         self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Unpack[JobOptions]

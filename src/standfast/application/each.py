@@ -25,7 +25,7 @@ async def enqueue_each(
     jobs = [each for each in admitted if isinstance(each, NewJob)]
     stored = await _stored(reception, jobs)
     answered = zip(jobs, stored, strict=True)
-    await admission.point_out(job for job, each in answered if isinstance(each, Receipt) and each.outcome != "spooled")
+    admission.point_out(job for job, each in answered if isinstance(each, Receipt) and each.outcome != "spooled")
     answers = iter(stored)
     return [next(answers) if isinstance(each, NewJob) else each for each in admitted]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.application import Standfast
 from standfast.bench.latency import Probes, wait_for
-from standfast.concurrency.threads import take_short_turns
+from standfast.concurrency.threads import short_turns
 from standfast.wings.effects.handler_job import Job
 
 Program = Literal["drain", "probe", "idle"]
@@ -144,8 +144,8 @@ PROGRAMS = {"drain": drain, "probe": probe, "idle": idle}
 def main() -> None:
     """Run the program that the first argument orders."""
     order = msgspec.json.decode(sys.argv[1], type=BenchTask)
-    take_short_turns()  # as `standfast worker` does
-    asyncio.run(PROGRAMS[order.program](order))
+    with short_turns():  # as `standfast worker` has them
+        asyncio.run(PROGRAMS[order.program](order))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -25,16 +25,27 @@ Answer = TypeVar("Answer")
 Task = Callable[[], None]
 
 
-SHORT_TURN = 0.0001
+SHORT_TURN, PYTHONS_TURN = 0.0001, 0.005
+"""Seconds that a thread may run before it lets another one: in a worker's own process, and where nobody chose."""
 
 
-def take_short_turns() -> None:
+@contextmanager
+def short_turns() -> Iterator[None]:
     """Have the threads of this process, which is a worker's own, take turns of a tenth of a millisecond.
 
     Most of a round the writer works outside of Python, beside the loop. With Python's turns of 5 ms it would wait that
-    long each time it comes back while handlers run, and so would the loop while a plain function computes.
+    long each time it comes back while handlers run, and so would the loop while a plain function computes. What the
+    application has chosen itself stays.
     """
+    before = sys.getswitchinterval()
+    if before != PYTHONS_TURN:
+        yield
+        return
     sys.setswitchinterval(SHORT_TURN)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def run_in_thread(work: Callable[..., Answer], *given: object) -> asyncio.Future[Answer]:

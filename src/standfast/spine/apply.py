@@ -79,7 +79,9 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     [(count,)] = yield "complete_jobs", {**given, "count": len(moved)}
     if count < len(moved):
         moved = {n for (n,) in (yield "complete_some", given)}
-    ended = plain if len(moved) == len(plain) else [*{each.n: each for each in plain if each.n in moved}.values()]
+    ended = plain
+    if len(moved) < len(plain):  # of two ends of one attempt, the first counts
+        ended = [*{each.n: each for each in plain[::-1] if each.n in moved}.values()][::-1]
     for queue, theirs in groupby(ended, _queue):
         round_.notices[TOLD[Move.COMPLETE], queue] += map(_id, theirs)
     endings = []
@@ -201,11 +203,9 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
         round_.notices[TOLD[each.move], each.queue].append(each.id)
         if each.target == State.QUEUED:
             round_.note_work(each.queue, each.delay)
-    endings = [*filter(None, map(_ending, moved))]
-    if endings:
+    if endings := [*filter(None, map(_ending, moved))]:
         yield "write_endings", endings
-    lines = [(each.n, text(_entry(round_, each))) for each in moved if _is_kept(each)]
-    if lines:
+    if lines := [(each.n, text(_entry(round_, each))) for each in moved if _is_kept(each)]:
         yield "write_history", lines
     for write in round_.riders.writes:
         yield from write(round_, moved)

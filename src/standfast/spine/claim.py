@@ -169,7 +169,7 @@ def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: Que
             yield "take_jobs", {**terms, **how, "numbers": numbers}
         rows = yield "plain_claims", {"numbers": numbers}
         if numbers != [*map(_number, rows)]:
-            rows = [*map({row[2]: row for row in rows}.__getitem__, numbers)]
+            rows = [*filter(None, map({row[2]: row for row in rows}.get, numbers))]
     if all(map(_is_plain, rows)):
         claims = _plain_claims(queue, worker, now, rows)
     else:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from standfast.concurrency.threads import take_short_turns
+from standfast.concurrency.threads import short_turns
 from standfast.errors import ConfigurationError
 from standfast.portable import on_signal
 from standfast.worker.alive_file import LONGEST_CLAIM, kept_alive
@@ -97,9 +97,9 @@ async def work_until_signalled(
 ) -> Ending:
     """Work until SIGTERM or SIGINT, then drain; a second one exits at once. `where` names the store in the log."""
     options = options or ProcessOptions()
-    take_short_turns()
     signals = Signals(options.supervisor)
     async with AsyncExitStack() as stack:
+        stack.enter_context(short_turns())
         await stack.enter_async_context(store)
         worker = make()
         if options.recycling.after is not None:

@@ -107,7 +107,7 @@ class Assumptions:
         """Take it that every row is written that a statement is given."""
         if not self.trusted:
             return self._session.ask(statement.ask, given)
-        count = len(_integers(parameters["numbers"]) if isinstance(parameters, Mapping) else parameters)
+        count = len(_integers(given["numbers"]) if isinstance(parameters, Mapping) else parameters)
         self._session.tell(statement.check, {**given, "count": count})
         return [(count,)]
 

@@ -38,12 +38,7 @@ def drive(connection: Connection, script: Script[T]) -> T:
 
 
 def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
-    if not isinstance(parameters, dict):
-        named = {"rows": text(parameters)}
-    elif type(numbers := parameters.get("numbers")) is list:
-        named = parameters = {**parameters, "numbers": text(numbers)}
-    else:
-        named = parameters
+    named = as_crossing(parameters)
     session = connection.session
     if session is None:
         cursor = connection.execute(STATEMENTS[name].sql, named)
@@ -57,6 +52,14 @@ def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Bat
         return session.ask(statement, named)
     session.tell(statement, named)
     return []
+
+
+def as_crossing(parameters: dict[str, Any] | Batch) -> dict[str, Any]:
+    """Give what a statement is handed, with a batch or an array of numbers as the JSON text that it crosses as."""
+    if not isinstance(parameters, dict):
+        return {"rows": text(parameters)}
+    numbers = parameters.get("numbers")
+    return {**parameters, "numbers": text(numbers)} if type(numbers) is list else parameters
 
 
 def _assumed(known: Assumptions, name: str, parameters: dict[str, Any] | Batch, named: dict[str, Any]) -> Rows | None:

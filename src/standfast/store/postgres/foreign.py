@@ -18,12 +18,13 @@ from standfast.errors import ConfigurationError, OtherDatabase
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import TELL_THE_TIME
+from standfast.store.postgres.driver import as_crossing
 from standfast.store.postgres.identity import identity_sql
 from standfast.store.postgres.libraries import Awaited, Blocking, Given, Psycopg, SqlAlchemy, library_of
 from standfast.store.postgres.notifications import channel, messages
 from standfast.store.scripts import Call, Item, Result, RoundScripts, Write
 from standfast.store.statements import Statement, load
-from standfast.store.steps import Batch, Round, Script, text
+from standfast.store.steps import Batch, Round, Script
 
 T = TypeVar("T")
 
@@ -106,8 +107,7 @@ class Foreign:
             )
 
     def _step(self, name: str, parameters: dict[str, Any] | Batch) -> tuple[Statement, Given]:
-        given = parameters if isinstance(parameters, dict) else {"rows": text(parameters)}
-        return self._statements[name], given
+        return self._statements[name], as_crossing(parameters)
 
     # --- the two ways to wait
 

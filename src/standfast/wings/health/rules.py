@@ -379,7 +379,8 @@ def _silent(facts: QueueFacts) -> str:
     """Say how many jobs nothing moves; where not all were looked at, say exactly how many are due instead."""
     if "silent" not in facts.uncounted:
         return count_of(facts.silent, "job")
-    return f"its jobs; {number(facts.due)} are due" if facts.due > facts.silent else "many of its jobs"
+    none_moves = facts.due > facts.silent and not facts.claimed_recently
+    return f"its jobs; {number(facts.due)} are due" if none_moves else "many of its jobs"
 
 
 def _deferred(facts: QueueFacts) -> str:

@@ -6,11 +6,14 @@ What this process declared answers first; only what that leaves open is asked of
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Collection, Iterable, Sequence
+from math import inf
 
 from standfast.concurrency.flows import run_off_loop
-from standfast.concurrency.threads import run_in_thread
-from standfast.errors import StoreUnavailable, UnknownQueue
+from standfast.concurrency.threads import run_in_thread, try_start
+from standfast.errors import StandfastError, UnknownQueue
 from standfast.job import HTTP, NewJob
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
@@ -21,8 +24,13 @@ from standfast.wings.queues.declarations import Declarations
 
 log = logging.getLogger("standfast.queue")
 
-MOST_NAMED = 1024
+MOST_NAMED = 4096
 """How many handlers are remembered to have been looked for."""
+
+PAUSE = 60.0
+"""Seconds until a handler is looked for again whose queue had none yet."""
+
+LOOKER = "standfast-handlers"
 
 LIKE_AMONG_ITS_QUEUE = 0.6
 """How alike a name must be to be suggested where its queue has handlers, and lacks this one."""
@@ -42,7 +50,8 @@ class Admission:
         self._declared = declared
         self.strict = strict
         self._published: set[str] = set()
-        self._looked_for: set[tuple[str, str]] = set()
+        self._look_again: dict[tuple[str, str], float] = {}
+        """When a handler of a queue may be looked for again."""
 
     async def published(self, queue: str) -> bool:
         """Tell whether a process ever published a queue, by its rules or by a handler."""
@@ -57,23 +66,32 @@ class Admission:
         if self._left_open(jobs):
             await run_off_loop(self._ask_the_store, jobs)
 
-    async def point_out(self, stored: Iterable[NewJob]) -> None:
+    def point_out(self, stored: Iterable[NewJob]) -> None:
         """Warn, once for each name, of a handler that no process ever published while its queue has others.
 
-        Its jobs are stored and not refused: a producer may be deployed before its workers are.
+        Its jobs are stored and not refused: a producer may be deployed before its workers are. Nothing may delay their
+        receipts, or take their place, so a thread looks: the end of the process waits for it.
         """
-        places = {(job.queue, job.handler) for job in stored} - self._looked_for
-        unsure = [place for place in places if self._declared.registry.find(*place) is None]
-        if not unsure:
-            return
+        now = time.monotonic()
+        places = {(job.queue, job.handler) for job in stored}
+        unsure = [each for each in places if self._look_again.get(each, 0.0) <= now and not self._is_ours(each)]
+        if unsure:
+            self._look_again |= dict.fromkeys(unsure, now + PAUSE)  # first: of many callers at once, one looks
+            while len(self._look_again) > MOST_NAMED:
+                del self._look_again[next(iter(self._look_again))]
+            try_start(threading.Thread(target=self._look_for, args=(unsure,), name=LOOKER))
+
+    def _is_ours(self, place: tuple[str, str]) -> bool:
+        return self._declared.registry.find(*place) is not None
+
+    def _look_for(self, places: Iterable[tuple[str, str]]) -> None:
         try:
-            known = await self._store.read(queue_scripts.published_handlers())
-        except StoreUnavailable:  # the next call may look
+            known = self._store.read(queue_scripts.published_handlers()).result()
+        except StandfastError:  # it may be closed by now, or away: a later call looks again
             return
-        if len(self._looked_for) < MOST_NAMED:
-            self._looked_for.update(unsure)
-        for place in unsure:
-            _warn_of_unknown(*place, known)
+        for queue, handler in places:
+            if _is_known_or_warned_of(queue, handler, known):
+                self._look_again[queue, handler] = inf
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
@@ -105,15 +123,16 @@ class Admission:
         return self._store.read(queue_scripts.published_rules(queue)).result()
 
 
-def _warn_of_unknown(queue: str, handler: str, known: Collection[tuple[str, str]]) -> None:
+def _is_known_or_warned_of(queue: str, handler: str, known: Collection[tuple[str, str]]) -> bool:
     """Warn if a handler is not known that should be. A queue that has none may be new, unless its name is a slip."""
     theirs = {name for of, name in known if of == queue}
     if handler in theirs:
-        return
+        return True
     near = _nearest(handler, theirs, known, queue)
     if theirs or near:
         meant = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
         log.warning("queue %r has no handler %r%s; its jobs wait until a process has one", queue, handler, meant)
+    return bool(theirs or near)
 
 
 def _nearest(handler: str, theirs: Collection[str], known: Collection[tuple[str, str]], queue: str) -> list[str]:

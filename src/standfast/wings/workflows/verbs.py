@@ -236,7 +236,7 @@ class Workflows:
             key=key,
         )
         started = _workflow_id(await self._write(start), workflow.name, key)
-        await self._admission.point_out(jobs)
+        self._admission.point_out(jobs)
         return started
 
     async def _write(self, start: Start) -> Any:
