@@ -110,6 +110,11 @@ SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
+-- name: insert_bodies_at_once (postgres only)
+-- locks: jobs
+-- insert_bodies as it is sent where all are taken for new: one that is not fails the round, so the server need not be ready for it.
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
+
 -- name: date_bodies
 -- locks: jobs
 WITH fresh (n, at) AS (:rows(bigint, double precision))
