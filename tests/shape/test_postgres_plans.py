@@ -30,6 +30,7 @@ INTENDED = {
     "take_jobs": "job_pkey",
     "take_lane": "job_ready",
     "complete_jobs": "job_pkey",
+    "complete_jobs_at_once": "job_pkey",
     "held_claims": "job_pkey",
     "standing_states": "job_pkey",
     "move_jobs": "job_pkey",
@@ -176,3 +177,47 @@ def test_no_statement_walks_through_a_growing_table(full, name):
 @pytest.mark.parametrize(("name", "index"), INTENDED.items())
 def test_a_statement_uses_the_index_it_was_written_for(full, name, index):
     assert index in [step.get("Index Name") for step in plan(full, name, PLANNED[name])]
+
+
+@pytest.fixture(scope="module", params=["an empty store", "a store where all wait"])
+def early(shared_server: str, request: pytest.FixtureRequest) -> Iterator[psycopg.Connection[Any]]:
+    """Give a store as it was when a worker that runs for weeks had its statements planned."""
+    url = in_schema(shared_server, fresh_schema())
+    store = store_at(url)
+    store.open()
+    store.close()
+    with connect(url) as connection:
+        if request.param != "an empty store":
+            connection.execute(ALL_WAIT.encode())
+        for name in ("enable_seqscan", "enable_bitmapscan", "jit"):
+            connection.execute(f"SET {name} = off".encode())
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        yield connection
+    drop_schema(url)
+
+
+ALL_WAIT = """
+INSERT INTO body (n, id, payload, details, created_at)
+  SELECT n, 'job-' || n, '{}', '{}', n FROM generate_series(1, 20000) AS n;
+INSERT INTO job (n, queue, handler, priority, due_at, entered_at, state, ready_at)
+  SELECT n, 'mail', 'mail', 60, n, n, 'queued', n FROM generate_series(1, 20000) AS n;
+ANALYZE
+"""
+
+
+def test_a_claim_that_was_planned_early_does_not_compare_each_job_with_each_body(early):
+    """Such a plan seems cheap for the one row that there seems to be, and takes milliseconds for 512."""
+    found = plan(early, "take_lane", STATEMENTS["take_lane"])
+    assert [step["Node Type"] for step in found if step.get("Join Type") == "Full"] != []
+    loops = [[part.get("Node Type") for part in step["Plans"]] for step in found if step["Node Type"] == "Nested Loop"]
+    assert ["CTE Scan", "Tid Scan"] in loops
+    assert [
+        parts for parts in loops if parts[1] in {"CTE Scan", "Materialize", "Index Scan"} and "Tid Scan" not in parts
+    ] == []
+
+
+def test_ends_that_were_planned_early_are_found_by_their_numbers(early):
+    """job_running seems empty while all wait, and later has every job that runs; and a bitmap has no order of locks."""
+    found = plan(early, "complete_jobs_at_once", STATEMENTS["complete_jobs_at_once"])
+    assert [step.get("Index Name") for step in found if "Scan" in step["Node Type"]] == ["job_pkey"]
+    assert [step["Node Type"] for step in found if step.get("Index Name")] == ["Index Scan"]

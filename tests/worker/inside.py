@@ -104,12 +104,12 @@ async def begin(worker: Worker, claim: Claim) -> asyncio.Task[Any]:
 
 def idle(worker: Worker) -> bool:
     """Whether the worker has claimed at least once and is not claiming now."""
-    return worker._claimer.answers > 0 and worker._claimer._claiming.running is None
+    return worker._claimer.answers > 0 and not worker._claimer._claiming.running
 
 
 def claim_task(worker: Worker) -> asyncio.Task[None] | None:
     """Give the task of the claim that is under way."""
-    return worker._claimer._claiming.running
+    return next(iter(worker._claimer._claiming.running), None)
 
 
 def look_everywhere(worker: Worker) -> None:

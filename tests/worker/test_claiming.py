@@ -90,6 +90,43 @@ async def test_the_next_jobs_are_claimed_while_the_first_begin(disk, monkeypatch
     assert events[:3] == ["claim", "claim", "run"]
 
 
+class Claims:
+    """Notes how many claims of a worker are under way at once, and what they may bring."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open: list[ClaimRequest] = []
+        self.most = 0
+        self.largest = 0
+        claim = Store.claim
+
+        def noted(store: Store, request: ClaimRequest) -> Any:
+            self.open.append(request)
+            self.most = max(self.most, len(self.open))
+            self.largest = max(self.largest, sum(demand.slots for each in self.open for demand in each.demands))
+            answer = claim(store, request)
+            answer.start().add_done_callback(lambda _answer: self.open.remove(request))
+            return answer
+
+        monkeypatch.setattr(Store, "claim", noted)
+
+
+async def test_a_second_claim_stands_in_line_where_claims_have_a_writer_of_their_own(sf, monkeypatch):
+    """That writer would do nothing while the jobs of the first begin. A file has one writer, which has enough to do."""
+    claims = Claims(monkeypatch)
+    ran: Counter[int] = Counter()
+
+    @sf.handler("mail")
+    async def mail(job):
+        ran[job.payload] += 1
+
+    await sf.enqueue_many("mail", list(range(3000)))
+    async with sf.worker(concurrency=512):
+        await seen(lambda: ran.total() >= 3000)
+    assert claims.most == (2 if store_of(sf).location.is_server() else 1)
+    assert claims.largest <= 512
+    assert [*ran.values()] == [1] * 3000
+
+
 async def test_one_slow_queue_never_holds_up_another(disk):
     door, blocked, go = Doorway(), threading.Event(), threading.Event()
     disk.handler("slow")(door)

@@ -71,8 +71,8 @@ class Loop:
             await self._guard.run(self._do)
 
 
-class ClaimTask:
-    """Runs one claim at a time. `again` is called when the next one may be made.
+class ClaimTasks:
+    """Runs claims, in the order in which they were begun. `again` is called when another one may be made.
 
     Whoever ends an event loop cancels its tasks, and what is claimed in such a loop is never run. So a pause follows a
     cancellation: a loop that ends does not come to the end of the pause, and in any other the worker claims again.
@@ -80,35 +80,46 @@ class ClaimTask:
 
     def __init__(self, again: Callable[[], None]) -> None:
         self._again = again
-        self._began = 0.0
         self.pausing = False
         """Whether a claim was cancelled just now."""
-        self.running: asyncio.Task[None] | None = None
+        self.running: dict[asyncio.Task[None], tuple[float, Callable[[], None] | None]] = {}
+        """Those under way, the first one first: when each began, and what is called once it is answered."""
         self.answers = 0
         """How many claims were answered, or given up."""
 
     @property
     def seconds(self) -> float:
-        """For how many seconds the claim under way has been waiting; 0 if there is none."""
-        return 0.0 if self.running is None else time.monotonic() - self._began
+        """For how many seconds the first claim under way has been waiting; 0 if there is none."""
+        began = next((began for began, _ in self.running.values()), None)
+        return 0.0 if began is None else time.monotonic() - began
 
-    def begin(self, claim: Coroutine[Any, Any, None], on_cancel: Callable[[], None]) -> asyncio.Task[None]:
-        """Make a claim; `on_cancel` is called if it is cancelled, even before its first step."""
-        self._began = time.monotonic()
-        self.running = task = asyncio.get_running_loop().create_task(claim)
+    def begin(
+        self,
+        claim: Coroutine[Any, Any, None],
+        on_cancel: Callable[[], None],
+        on_answer: Callable[[], None] | None = None,
+    ) -> asyncio.Task[None]:
+        """Make a claim; `on_cancel` is called if it is cancelled, even before its first step.
+
+        Before that, or as soon as it is answered, `on_answer` is called.
+        """
+        task = asyncio.get_running_loop().create_task(claim)
+        self.running[task] = time.monotonic(), on_answer
         task.add_done_callback(partial(self._end, on_cancel))
         return task
 
-    def note_answer(self, task: asyncio.Task[None] | None) -> None:
+    def note_answer(self, task: asyncio.Task[Any] | None) -> None:
         """Let another claim be made, once."""
-        if self.running is not None and self.running is task:
-            self.running = None
+        if task in self.running:
+            _, on_answer = self.running.pop(task)
             self.answers += 1
+            if on_answer is not None:
+                on_answer()
 
     async def wait(self) -> None:
-        """Wait for the end of the claim that is under way, if any."""
-        if self.running is not None:
-            await asyncio.wait([self.running])
+        """Wait for the end of the claims that are under way, if any."""
+        if self.running:
+            await asyncio.wait([*self.running])
 
     def _end(self, on_cancel: Callable[[], None], task: asyncio.Task[None]) -> None:
         self.note_answer(task)

@@ -110,6 +110,11 @@ SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
+-- name: insert_bodies_at_once (postgres only)
+-- locks: jobs
+-- insert_bodies as it is sent where all are taken for new: one that is not fails the round, so the server need not be ready for it.
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
+
 -- name: date_bodies
 -- locks: jobs
 WITH fresh (n, at) AS (:rows(bigint, double precision))
@@ -253,6 +258,9 @@ SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
 -- waits: no
 -- lanes, claim_lane, take_jobs and held_claims in one, where jobs wait in one lane only, and not for `but`, which may be held back. Of
 -- several lanes it takes none, and names them. Each job says whether it is plain: the others must be read by held_claims.
+-- It is planned once, perhaps while the store is empty, so no join may depend on how many rows there seemed to be: LIMIT 1000 keeps the plan
+-- that is made for any number as cheap as one for this number, a row is found by its place, and a FULL JOIN is never a nested loop. A row that another
+-- transaction changed just now is locked and not taken: its place is not the one that was seen. The next claim takes it.
 WITH RECURSIVE stamp (handler, replay_mode, timeout) AS MATERIALIZED (
   SELECT r->>0, r->>1, (r->>2)::double precision FROM jsonb_array_elements(:stamps::jsonb) AS r
 ), lane (handler, priority) AS (
@@ -270,24 +278,28 @@ WITH RECURSIVE stamp (handler, replay_mode, timeout) AS MATERIALIZED (
 ), only_lane AS MATERIALIZED (
   SELECT min(handler) AS handler, min(priority) AS priority FROM lanes HAVING count(*) = 1 AND min(handler) <> :but
 ), chosen AS MATERIALIZED (
-  SELECT n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
-    AND handler = (SELECT handler FROM only_lane) AND priority = (SELECT priority FROM only_lane)
-  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+  SELECT * FROM (
+    SELECT ctid AS place, n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+      AND handler = (SELECT handler FROM only_lane) AND priority = (SELECT priority FROM only_lane)
+    ORDER BY ready_at, n LIMIT 1000 FOR UPDATE SKIP LOCKED) AS head
+  LIMIT :wanted
 ), taken AS (
   UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
     claimed_at = :now, lease = coalesce(asked_lease, :lease), replay_mode = (SELECT replay_mode FROM stamp JOIN only_lane USING (handler)),
     timeout = coalesce((SELECT timeout FROM stamp JOIN only_lane USING (handler)), :timeout::double precision),
     max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
-  WHERE n = ANY (ARRAY(SELECT n FROM chosen))
-  RETURNING handler, priority, n, token, attempts, max_attempts, round_start, lease, timeout, replay_mode, entered_at, expires_at,
-    due_at, token = 1 AND coalesce(thread_gate, landed, occupies) IS NULL AND pending IS NULL AND progress_start IS NULL AS plain
+  FROM chosen WHERE job.ctid = chosen.place
+  RETURNING handler, priority, job.n, token, attempts, max_attempts, round_start, lease, timeout, replay_mode, entered_at, expires_at,
+    due_at, token = 1 AND coalesce(thread_gate, landed, occupies) IS NULL AND pending IS NULL AND progress_start IS NULL AS plain,
+    chosen.ready_at AS since
 ), bodies AS MATERIALIZED (
   SELECT n, id, payload, details, coalesce(first_seen_at, created_at) AS first_seen_at, idempotency_key IS NULL AND coalesced IS NULL AS plain
   FROM body WHERE n = ANY (ARRAY(SELECT n FROM chosen))
 )
 SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
-  j.entered_at, j.expires_at, b.details, b.first_seen_at, j.due_at, j.plain AND b.plain, c.ready_at AS since
-FROM taken AS j JOIN chosen AS c ON c.n = j.n JOIN bodies AS b ON b.n = j.n
+  j.entered_at, j.expires_at, b.details, b.first_seen_at, j.due_at, j.plain AND b.plain, j.since
+FROM taken AS j FULL JOIN bodies AS b ON b.n = j.n
+WHERE coalesce(j.n, 0) > 0 AND coalesce(b.n, 0) > 0
 UNION ALL
 SELECT handler, priority, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM lanes
 WHERE NOT EXISTS (SELECT 1 FROM only_lane)
@@ -429,6 +441,15 @@ WITH held AS MATERIALIZED (
   FROM job WHERE n IN :integers(numbers) ORDER BY n FOR NO KEY UPDATE)
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 FROM held WHERE job.n = held.n AND :count::bigint = (SELECT count(*) FROM held WHERE plain)
+
+-- name: complete_jobs_at_once (postgres only)
+-- locks: jobs
+-- complete_jobs as it is sent where all are taken for plain: one that is not fails the round, so none must be looked at and locked before. The
+-- index gives the numbers in their order, which is that of the locks; `|| ''` keeps job_running from being taken for it, which seems
+-- empty while most jobs wait.
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+WHERE n = ANY (translate(:numbers, '[]', '{}')::bigint[])
+  AND token = 1 AND state || '' = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
 
 -- name: complete_some
 -- locks: jobs

@@ -27,6 +27,10 @@ class StoreLocation:
         """Tell whether a file is this store's own."""
         return self._place().key == str(Path(path).resolve())
 
+    def is_server(self) -> bool:
+        """Tell whether the store is on a server: there claims have a writer of their own."""
+        return self._place().away is not None
+
     def checkup(self, *, full: bool = False) -> list[Finding]:
         """Look at the store without opening it for use."""
         return list(self._place().checkup(room=ROOM_TO_ACCEPT, full=full))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from operator import attrgetter
 
-from standfast.concurrency.loops import ClaimTask, Guard, wait_out
+from standfast.concurrency.loops import ClaimTasks, Guard, wait_out
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.rules import QueueRules
@@ -19,6 +19,7 @@ from standfast.store.waiting_requests import StandingClaim
 from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.known_policy import KnownPolicy
+from standfast.worker.claims_ahead import ClaimsAhead
 from standfast.worker.planned_looks import PlannedLooks
 from standfast.worker.total_slots import TotalSlots
 
@@ -50,6 +51,7 @@ class Claimer:
         unserved: Collection[str] = (),
         slots: int,
         total: int | None = None,
+        ahead: bool = False,
         start: Start,
         give_back: Start,
         doors: QueueGates,
@@ -78,7 +80,8 @@ class Claimer:
         self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
-        self._claiming = ClaimTask(self.kick)
+        self._claiming = ClaimTasks(self.kick)
+        self._ahead = ClaimsAhead(self._claiming.running, self._free, self._largest_claim) if ahead else None
         self._standing: StandingClaim | None = None
         """The claim that waits for a round which brings work, while this worker has nothing else to claim."""
         self._looks = PlannedLooks(self.note_hint)
@@ -135,12 +138,19 @@ class Claimer:
         self.kick()
 
     def kick(self) -> None:
-        """Claim, if a slot is free in a queue that may have work and no claim is under way."""
-        if self._claiming.running is not None or self._claiming.pausing or self._stopped or self._suspects_only:
+        """Claim, if a slot is free in a queue that may have work and no claim is under way, or another may be."""
+        if self._claiming.pausing or self._stopped or self._suspects_only:
             return
+        ahead: set[str] = set()
+        if self._claiming.running:
+            if self._ahead is None or self.total.limited:
+                return
+            ahead = self._ahead.queues((self._gates, self._requirements))
+            if not ahead:
+                return
         demands: list[QueueDemand] = []
-        for queue in self._hungry:
-            free = self._free[queue]
+        for queue in self._hungry | ahead:
+            free = self._free[queue] - (0 if self._ahead is None else self._ahead.asked[queue])
             if free > 0:
                 slots = min(self._largest_claim, free)
                 if queue not in self._gates and queue not in self._requirements:
@@ -158,7 +168,8 @@ class Claimer:
             queues = [*map(_queue_of, demands)]
             self._hungry.difference_update(queues)
             request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
-            self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues))
+            answered = None if self._ahead is None else self._ahead.ask(demands)
+            self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues), answered)
 
     def _stand(self) -> None:
         """Have what comes next claimed by the transaction that brings it: that saves an idle worker a round.
@@ -229,8 +240,7 @@ class Claimer:
             return False
         request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
         started: list[str] = []
-        again = partial(self._hungry.update, wanted)
-        await asyncio.wait([self._claiming.begin(self._claim(request, started), again)])
+        await asyncio.wait([self._claiming.begin(self._claim(request, started), partial(self._hungry.update, wanted))])
         return bool(started)
 
     async def _all_asked(self, queues: Iterable[str]) -> None:
@@ -313,8 +323,7 @@ class Claimer:
     @property
     def is_sated(self) -> bool:
         """Whether no claim is under way, and each queue with a free slot was looked at since it was heard of."""
-        hungry = any(self._free[queue] > 0 for queue in self._hungry)
-        return not hungry and self.answers_due == self.answers
+        return self.answers_due == self.answers and not any(self._free[queue] > 0 for queue in self._hungry)
 
     @property
     def claim_takes(self) -> float:
@@ -333,9 +342,8 @@ class Claimer:
 
     @property
     def answers_due(self) -> int:
-        """How many answers there will be once the claim under way, if any, has its own."""
-        standing = self._standing is not None and self._standing.taken
-        return self.answers + (self._claiming.running is not None) + standing
+        """How many answers there will be once each claim under way has its own."""
+        return self.answers + len(self._claiming.running) + bool(self._standing and self._standing.taken)
 
     def _take(self, request: ClaimRequest, result: ClaimResult) -> set[str]:
         """Start what was claimed; give the queues that may have more."""
@@ -343,10 +351,9 @@ class Claimer:
         self._served |= claimed.keys()
         self._free.subtract(claimed)
         self.total.claimed += len(result.claims)
-        hungry = set()
-        for demand in request.demands:
-            if claimed[demand.queue] == demand.slots:
-                hungry.add(demand.queue)
+        hungry = {demand.queue for demand in request.demands if claimed[demand.queue] == demand.slots}
+        if self._ahead is not None:
+            self._ahead.note(request.demands, hungry)
         if result.policy is not None:
             self._policy.learn(result.policy)
         if result.claims and not request.demands[0].alone:

@@ -157,6 +157,7 @@ class Worker:
             unserved=self._unserved,
             slots=slots,
             total=total,
+            ahead=total is None and self._store.location.is_server(),
             start=self._start,
             give_back=lambda *claimed: self._executor.refuse_all(*claimed),  # noqa: PLW0108 - it is made after this
             doors=doors,

@@ -47,8 +47,11 @@ class Checked(NamedTuple):
     ask: Numbered
 
 
-def checked(name: str, statement: Statement) -> Checked | None:
-    """Give a statement with its check, where it says that it assumes anything."""
+def checked(name: str, statement: Statement, at_once: Statement | None = None) -> Checked | None:
+    """Give a statement with its check, where it says that it assumes anything.
+
+    `at_once` writes the same, where a check follows: it may write less than all of what it is given.
+    """
     own = numbered(name, statement)
     if statement.assumes == "same":
         found = f"(SELECT json_agg(found) FROM ({statement.sql}) AS found)::text"  # noqa: S608 - all of it is ours
@@ -56,7 +59,8 @@ def checked(name: str, statement: Statement) -> Checked | None:
         ask = f"SELECT found.*, (json_agg(found) OVER ())::text FROM ({statement.sql}) AS found"  # noqa: S608
         return Checked(_variant(f"{name} as before", statement, check), _variant(f"{name} to keep", statement, ask))
     if statement.assumes == "all":
-        writes = statement.sql if statement.gives_rows else f"{statement.sql}\nRETURNING 1"
+        written = at_once or statement
+        writes = written.sql if written.gives_rows else f"{written.sql}\nRETURNING 1"
         check = f"WITH written AS ({writes}) SELECT 1 / (count(*) = :count)::integer FROM written"  # noqa: S608
         return Checked(_variant(f"{name} all", statement, check), own)
     return None

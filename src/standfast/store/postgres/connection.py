@@ -214,7 +214,7 @@ def _settings(address: Address, isolation: str, lock: float) -> dict[str, str]:
     """Give what is set for a transaction.
 
     What writes goes by the indexes: plans are made once, most of them while the store is new and reading a table whole
-    would seem cheap.
+    would seem cheap. It goes along them, row by row: a bitmap would take rows, and their locks, in the table's order.
     """
     longest = f"{LONGEST_CALL * 1000:.0f}"
     return {
@@ -224,4 +224,5 @@ def _settings(address: Address, isolation: str, lock: float) -> dict[str, str]:
         "jit": "off",
         "lock_timeout": f"{lock * 1000:.0f}",
         "enable_seqscan": "off" if isolation == WRITING else "on",
+        "enable_bitmapscan": "off" if isolation == WRITING else "on",
     }

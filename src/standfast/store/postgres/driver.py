@@ -23,7 +23,11 @@ def _for_psycopg(statement: Statement) -> Statement:
 _LOADED = load("postgres")
 STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in _LOADED.items()}
 NUMBERED: dict[str, Numbered] = {name: numbered(name, statement) for name, statement in _LOADED.items()}
-CHECKED: dict[str, Checked] = {name: each for name, said in _LOADED.items() if (each := checked(name, said))}
+AT_ONCE = {"complete_jobs": "complete_jobs_at_once", "insert_bodies": "insert_bodies_at_once"}
+"""What is sent for a statement where a check follows."""
+CHECKED: dict[str, Checked] = {
+    name: each for name, said in _LOADED.items() if (each := checked(name, said, _LOADED.get(AT_ONCE.get(name, ""))))
+}
 
 
 def drive(connection: Connection, script: Script[T]) -> T:

@@ -78,6 +78,7 @@ class TwoWriters(PostgresEngine):
         if writer is None:
             super().put(request)
         else:
+            request.apart = True  # of two that wait, the first is answered, and runs, while the second is claimed
             writer.put(request)
 
     def _start_claims(self) -> ClaimWriter | None:
