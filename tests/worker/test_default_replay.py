@@ -145,6 +145,21 @@ async def _is(found: Any, wanted: str) -> bool:
     return bool(await found == wanted)
 
 
+async def test_a_worker_that_follows_the_default_takes_back_nothing_that_a_newer_version_published(stores, url):
+    async with Standfast(url) as old, stores("manual") as new:
+        old.queue("pay", attempts=2)
+        for queue in ("pay", "mail"):
+            old.handler(queue)(print)
+        await old.open()
+        new.queue("pay", attempts=7)
+        new.handler("pay", timeout=30)(print)
+        await new.open()
+        await old.shared_settings.keep_up()
+        described = await new.queues.describe()
+        assert (described["pay"]["rules"].attempts, described["pay"]["handlers"][0]["timeout"]) == (7, 30)
+        assert [await published(new, queue) for queue in ("pay", "mail")] == ["manual", "manual"]
+
+
 async def test_a_worker_none_of_whose_handlers_depends_on_the_store_reads_nothing(url, monkeypatch):
     async with Standfast(url) as sf:
         sf.handler("mail", replay="manual")(print)

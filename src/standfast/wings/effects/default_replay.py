@@ -10,6 +10,7 @@ from standfast.rules import ReplayMode
 from standfast.settings import REPLAY, Setting
 from standfast.spine.registry import Handler, Registry
 from standfast.wings.effects.words import Effect
+from standfast.wings.queues.scripts import Redeclaration
 
 SETTING = "[store] replay"
 """Under this name a process tells which default its file names."""
@@ -39,24 +40,40 @@ class DefaultReplay:
         self._registry.strict_modes.setdefault(handler.queue, {})[handler.name] = handler.declaration.replay_mode
         self._handlers.append(handler)
 
-    def settle(self, published: ReplayMode | None) -> bool:
-        """Have every handler without a mode of its own take the default that holds now; tell whether any changed."""
-        self._mode = self.named or published or REPLAY
-        changed = [each for each in self._handlers if each.declaration.replay_mode != self.mode(each.effects)]
-        for each in changed:
-            mode = self.mode(each.effects)
-            each.declaration = msgspec.structs.replace(each.declaration, replay_mode=mode)
-            self._registry.strict_modes[each.queue][each.name] = mode
-        return bool(changed)
+    def settle(self, published: ReplayMode | None) -> None:
+        """Have every handler without a mode of its own take the default that holds now."""
+        self._mode = self._default(published)
+        for handler, mode in self._changes(self._mode):
+            handler.declaration = msgspec.structs.replace(handler.declaration, replay_mode=mode)
+            self._registry.strict_modes[handler.queue][handler.name] = mode
+
+    def redeclarations(self, published: ReplayMode | None) -> list[Redeclaration]:
+        """Give what `settle` will change."""
+        return [
+            Redeclaration(handler.declaration, msgspec.structs.replace(handler.declaration, replay_mode=mode))
+            for handler, mode in self._changes(self._default(published))
+        ]
 
     def mode(self, effects: Any) -> ReplayMode:
-        """Give the mode of a handler with these effects.
+        """Give the mode of a handler with these effects."""
+        return self._mode_under(self._mode, effects)
+
+    def _default(self, published: ReplayMode | None) -> ReplayMode:
+        return self.named or published or REPLAY
+
+    def _changes(self, default: ReplayMode) -> list[tuple[Handler, ReplayMode]]:
+        """Give the handlers that have another mode under a default than they have now."""
+        modes = [(each, self._mode_under(default, each.effects)) for each in self._handlers]
+        return [(each, mode) for each, mode in modes if each.declaration.replay_mode != mode]
+
+    def _mode_under(self, default: ReplayMode, effects: Any) -> ReplayMode:
+        """Give the mode of a handler with these effects under a default.
 
         Where only the store says `verify_first`, a handler without anything to look for is left to a person. Where this
         process's own file says it, such a handler is refused as it is registered: whoever wrote both can mend them.
         """
-        if self._mode != "verify_first" or self.named or _has_something_to_look_for(effects):
-            return self._mode
+        if default != "verify_first" or self.named or _has_something_to_look_for(effects):
+            return default
         return "manual"
 
     def statement(self) -> dict[str, Any]:

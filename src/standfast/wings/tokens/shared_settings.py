@@ -83,10 +83,17 @@ class SharedSettings:
         return Loop("default replay", EVERY, self.keep_up)
 
     async def keep_up(self) -> None:
-        """Have handlers take the default that the store has now, and declare them anew where it is another one."""
-        if self._replay.follows_store and self._replay.settle(await self.published_replay()):
-            self._declared.changed()
-            await self._declared.publish()
+        """Have handlers take the default that the store has now, and declare them anew where it is another one.
+
+        They are declared first: if that fails, the next look finds the same difference.
+        """
+        if not self._replay.follows_store:
+            return
+        published = await self.published_replay()
+        changes = self._replay.redeclarations(published)
+        if changes:
+            await self._declared.redeclare(changes)
+        self._replay.settle(published)
 
     async def published_replay(self) -> ReplayMode | None:
         """Read which mode is published for handlers that name none; None if no process ever named one."""
