@@ -35,6 +35,8 @@ APPROVAL_TTL = 86400.0
 """Seconds an approval waits for its answer, unless it says otherwise."""
 CONSENT_LIFETIME = 30 * 86400.0
 """Seconds a grant lives at most, whatever it is called."""
+REPLAY: ReplayMode = "replay"
+"""What follows an unknown outcome, unless the handler, the file or the store says otherwise."""
 KEEP_INBOX = 7 * 86400.0
 """Seconds a message that was read is kept, unless the file says otherwise."""
 SWITCH = {"": None, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
@@ -52,7 +54,7 @@ def without_password(url: str) -> str:
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One value and where it came from: `argument`, `environment`, `file`, `profile` or `default`."""
+    """One value and where it came from: `argument`, `environment`, `file`, `store`, `profile` or `default`."""
 
     value: Any
     source: str
@@ -86,8 +88,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds a session's message is kept once it was read."""
     consent_lifetime: Setting = Setting(CONSENT_LIFETIME, "default")
     """Seconds a consent lives at most."""
-    replay: ReplayMode | None = None
-    """What follows an unknown outcome of a handler that does not say it itself, if the file has `[store] replay`."""
+    replay: Setting = Setting(REPLAY, "default")
+    """What follows an unknown outcome of a handler that does not say it itself; unless the file does, the store may."""
     ingest: dict[str, dict[str, Any]] = {}
     """The sources whose webhooks become jobs, as they are written; `wings.ingest.sources` reads them."""
     hosts: tuple[str, ...] = ()
@@ -191,7 +193,7 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, APPROVAL_TTL),
         keep_inbox=_lasting(config.value, "keep_inbox", file.store.keep_inbox, KEEP_INBOX),
         consent_lifetime=_lasting(config.value, "consent_lifetime", file.store.consent_lifetime, CONSENT_LIFETIME),
-        replay=file.store.replay,
+        replay=_first(None, None, file.store.replay, REPLAY),
         notify=file.notify,
         policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
         log=_one_of("STANDFAST_LOG", environment, LOGS, "auto"),

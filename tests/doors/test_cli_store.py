@@ -1,5 +1,6 @@
 """health, doctor, migrate, config and bench."""
 
+import asyncio
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from importlib import import_module
 
 import pytest
 
+from standfast import Standfast
 from standfast.store.migrations import migrations
 from tests.doors.processes import surroundings
 
@@ -205,6 +207,31 @@ class TestConfig:
         named = json.loads(cli("config", "--json", "--url", "argument.db").stdout)
         assert named["settings"]["url"] == {"value": "argument.db", "source": "argument"}
         assert not list(here.glob("*.db"))
+
+    @pytest.mark.usefixtures("every_store")
+    def test_a_default_replay_mode_that_another_process_published_is_shown_as_the_stores(self, cli, here):
+        def shown():
+            return json.loads(cli("config", "--json").stdout)["settings"]["replay"]
+
+        async def published():
+            async with Standfast() as sf:
+                sf.handler("pay")(print)
+                await sf.open()
+
+        assert shown() == {"value": "replay", "source": "default"}
+        (here / "standfast.toml").write_text("[store]\nreplay = 'manual'\n")
+        asyncio.run(published())
+        (here / "standfast.toml").unlink()
+        assert shown() == {"value": "manual", "source": "store"}
+        (here / "standfast.toml").write_text("[store]\nreplay = 'verify_first'\n")
+        assert shown() == {"value": "verify_first", "source": "file"}
+
+    def test_settings_are_shown_while_the_store_cannot_be_used(self, cli, here):
+        (here / "standfast.db").write_bytes(b"no database at all" * 100)
+        result = cli("config", "--json")
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["settings"]["replay"] == {"value": "replay", "source": "default"}
+        assert "what the store says of replay is not shown" in result.stderr
 
     def test_rules_of_declared_queues_are_shown_with_their_source(self, cli, here):
         (here / "standfast.toml").write_text("[queues.mail]\nattempts = 5\ntimeout = '2m'\n")

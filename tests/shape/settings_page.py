@@ -19,7 +19,8 @@ defaults. For the rules of a queue it is the other way round: `[queues.NAME]` ov
 rule, because the file belongs to the operator and the code has only the program's defaults. What is overridden is
 logged once. Below both comes the queue's ready-made profile, if its name has one, then the default. `standfast config`
 prints every value of the file and the environment with its source: `argument`, `environment`, `file`, `profile` or
-`default`. `standfast queue list --json` prints the rules in force.
+`default`; and `store` for a `replay` that another process published. `standfast queue list --json` prints the rules in
+force.
 
 Rules live in the store, and every process uses them. Processes that work or serve publish them: an application that
 enqueues, `standfast worker`, `standfast serve`, `standfast mcp`, and `standfast run` and `submit` with `APP:SF`. All
@@ -46,8 +47,7 @@ it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`;
 a [message](sessions.md) is kept that was read; default seven days), `consent_lifetime` (how long a consent lives at
 most; default 30 days), `replay` (what follows an [unknown outcome](effects.md) of a handler that has no `replay=` of
 its own: `"replay"`, the default, repeats it; `"manual"` leaves it to a person; `"verify_first"` looks at its effects,
-and refuses at its registration a handler that declares none; workers and servers publish the default, and a
-process whose file does not name one takes it from the store, where a handler without effects is then `"manual"`)
+and refuses at its registration a handler that declares none; see [below](#the-default-replay-mode))
 and `otel` (the same as `STANDFAST_OTEL`).
 `[server]` takes `hosts`: the names the
 [server](rest.md) answers to, beside the loopback's, and `readers`: how many [live views](notices.md) it serves at once
@@ -65,6 +65,18 @@ hidden wherever secrets are. Both are published in the store by workers, servers
 published before, and hold for every process that opens the store later; commands publish nothing. `[commands.NAME]` is
 a program that does a queue's work ([commands](commands.md)), `[ingest.NAME]` a source of webhooks
 ([ingest](ingest.md)).
+
+## The default replay mode
+
+`[store] replay` is published, so that it holds for processes whose own file names none. A process that has handlers
+publishes what its file names; producers and processes that only serve publish nothing of it. The last one that named
+it counts. A worker whose file names none takes it from the store when it starts, and looks again every ten seconds:
+its handlers are declared anew, and its next claims follow the new mode. With a published `"verify_first"`, a handler
+without effects is `"manual"`. `health` says when the files of two live processes name different modes.
+
+The store keeps the mode when the line is deleted from the file. To take it back, write `replay = "replay"` and restart
+the process; then the line may go. A mode that this version does not know holds as `"manual"`, with a warning in the
+log.
 
 ## Queues
 

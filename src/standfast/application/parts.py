@@ -133,7 +133,7 @@ class Parts:
         """Make what knows schedules, and those that are declared here."""
         self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
         self._declared_schedules = DeclaredSchedules(self._store, self.schedules, self._own_queues)
-        self._declared.further = self._declared_schedules.statement
+        self._declared.further = lambda: {**self._declared_schedules.statement(), **self._default_replay.statement()}
 
     def _make_telling(self) -> None:
         """Make what tells of what happens, here and outside."""

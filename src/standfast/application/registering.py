@@ -95,7 +95,7 @@ def declare(
     if not isinstance(queue, str):
         raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
     if replay not in get_args(ReplayMode):
-        raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(get_args(ReplayMode))}")
+        raise ConfigurationError.unknown("replay", replay, get_args(ReplayMode))
     if when_landed not in (None, *get_args(WhenLanded)):
         raise ConfigurationError.unknown("when_landed", when_landed, get_args(WhenLanded))
     given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}

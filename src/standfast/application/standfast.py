@@ -121,7 +121,8 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         """
         refuse_unknown_of_handler(queue, unknown, ("input", *HandlerOptions.__annotations__))
         said: dict[str, Any] = {"consent": consent, "when_landed": when_landed, "risk": risk, "timeout": timeout}
-        declaration = declare(queue, name, replay=replay or self._default_replay.mode(effects), **said)
+        mode = self._default_replay.mode(effects) if replay is None else replay
+        declaration = declare(queue, name, replay=mode, **said)
         options: dict[str, Any] = {
             "effects": checked_effects(declaration, effects, by_default=replay is None),
             "requires": checked_probes(requires),
@@ -210,7 +211,8 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         life: LifeHooks | None = None,
     ) -> Worker:
         self._store.check_not_closed()
-        beside = [*self._alerting(), *self._subscribing(), self._scheduling(), *self._outboxes.loops()]
+        following = [self._scheduling(), self.shared_settings.loop()]
+        beside = [*self._alerting(), *self._subscribing(), *following, *self._outboxes.loops()]
         made = Worker(
             self._store,
             self._registry,

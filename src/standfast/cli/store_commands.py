@@ -9,8 +9,9 @@ import msgspec
 
 from standfast import settings
 from standfast.cli.applications import settings_for
-from standfast.cli.group import ask, shared
+from standfast.cli.group import NoStore, ask, error_line, look, shared
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
+from standfast.errors import StandfastError
 from standfast.redact import redacted
 from standfast.settings import Setting, Settings
 
@@ -37,9 +38,12 @@ def migrate(*, url: str | None, as_json: bool) -> None:
 def config(*, url: str | None, as_json: bool) -> None:
     """Show every setting of this directory and where it comes from; secrets are hidden.
 
-    What other processes published is not shown: the rules in force are in `standfast queue list --json`.
+    Of what other processes published, only the default of `replay` is shown, where the file names none: the rules in
+    force are in `standfast queue list --json`.
     """
     tree = _effective(settings_for(url))
+    if tree["settings"]["replay"].source == "default":
+        tree["settings"]["replay"] = _published_replay(url) or tree["settings"]["replay"]
     if as_json:
         show_json(tree)
         return
@@ -67,6 +71,18 @@ def bench(*, quick: bool, rounds: int, peers: str | None, url: str | None, as_js
     from standfast.bench import command  # noqa: PLC0415 - loaded only when asked for
 
     command.main(url, quick, rounds, as_json, peers)
+
+
+def _published_replay(url: str | None) -> Setting | None:
+    """Give what the store says of `replay`, if there is a store, and it does."""
+    try:
+        found = look(url, lambda sf: sf.shared_settings.published_replay())
+    except NoStore:
+        return None
+    except StandfastError as error:  # the settings are shown all the same: they may say why
+        click.echo(f"standfast: what the store says of replay is not shown: {error_line(error)}", err=True)
+        return None
+    return None if found is None else Setting(found, "store")
 
 
 def _effective(found: Settings) -> dict[str, dict[str, Any]]:

@@ -193,6 +193,7 @@ _GOVERNANCE = (
     *_nowhere(Why.PART, "tokens.grant", "tokens.current_grant", "tokens.bounded"),
     *_nowhere(Why.PART, "browser_sessions.open", "browser_sessions.grant", "browser_sessions.close"),
     *_nowhere(Why.PART, "shared_settings.put_in_force", "shared_settings.look", "shared_settings.groups_of"),
+    *_nowhere(Why.PART, *(f"shared_settings.{name}" for name in ("loop", "keep_up", "published_replay"))),
 )
 _AGENTS = (
     Verb("inbox.list", "GET /sessions/{id}/inbox", "inbox", Why.AGENTS, "inbox"),

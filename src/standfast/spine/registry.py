@@ -166,7 +166,7 @@ class Registry:
         self.with_requirements: dict[str, tuple[Handler, ...]] = {}
         """By queue, the handlers that have probes."""
         self.strict_modes: dict[str, dict[str, ReplayMode]] = {}
-        """By queue, the replay modes of the handlers that do not simply repeat."""
+        """By queue, the replay modes of the handlers that do not simply repeat, or follow a default."""
         self.gates: dict[str, Function] = {}
         """The functions that are asked before anything of a queue starts."""
         self.failure_hooks: list[Function] = []

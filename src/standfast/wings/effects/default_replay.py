@@ -7,44 +7,78 @@ from typing import Any
 import msgspec
 
 from standfast.rules import ReplayMode
+from standfast.settings import REPLAY, Setting
 from standfast.spine.registry import Handler, Registry
 from standfast.wings.effects.words import Effect
+from standfast.wings.queues.scripts import Redeclaration
 
-MILDEST: ReplayMode = "replay"
+SETTING = "[store] replay"
+"""Under this name a process tells which default its file names."""
 
 
 class DefaultReplay:
     """Gives a mode to handlers as they are registered, and another one once the store is seen to say so."""
 
-    def __init__(self, registry: Registry, named: ReplayMode | None) -> None:
-        self.named = named
+    def __init__(self, registry: Registry, setting: Setting) -> None:
+        self.named: ReplayMode | None = setting.value if setting.source == "file" else None
         """What this process's file says, if anything."""
-        self._mode: ReplayMode = named or MILDEST
+        self._mode: ReplayMode = setting.value
         self._registry = registry
         self._handlers: list[Handler] = []
 
+    @property
+    def follows_store(self) -> bool:
+        """Whether a handler here takes its mode from the store, as neither it nor the file names one."""
+        return self.named is None and bool(self._handlers)
+
     def add(self, handler: Handler) -> None:
-        """Take note of a handler that names no mode of its own."""
+        """Take note of a handler that names no mode of its own.
+
+        Claims have the table of modes at hand, also one that waits for work: a mode that is put there later counts for
+        them, and as the handler stands there from now on, the table does not grow under one that reads it.
+        """
+        self._registry.strict_modes.setdefault(handler.queue, {})[handler.name] = handler.declaration.replay_mode
         self._handlers.append(handler)
 
     def settle(self, published: ReplayMode | None) -> None:
         """Have every handler without a mode of its own take the default that holds now."""
-        self._mode = self.named or published or MILDEST
-        for each in self._handlers:
-            mode = self.mode(each.effects)
-            if each.declaration.replay_mode != mode:
-                each.declaration = msgspec.structs.replace(each.declaration, replay_mode=mode)
-                self._registry.strict_modes.setdefault(each.queue, {})[each.name] = mode
+        self._mode = self._default(published)
+        for handler, mode in self._changes(self._mode):
+            handler.declaration = msgspec.structs.replace(handler.declaration, replay_mode=mode)
+            self._registry.strict_modes[handler.queue][handler.name] = mode
+
+    def redeclarations(self, published: ReplayMode | None) -> list[Redeclaration]:
+        """Give what `settle` will change."""
+        return [
+            Redeclaration(handler.declaration, msgspec.structs.replace(handler.declaration, replay_mode=mode))
+            for handler, mode in self._changes(self._default(published))
+        ]
 
     def mode(self, effects: Any) -> ReplayMode:
-        """Give the mode of a handler with these effects.
+        """Give the mode of a handler with these effects."""
+        return self._mode_under(self._mode, effects)
+
+    def _default(self, published: ReplayMode | None) -> ReplayMode:
+        return self.named or published or REPLAY
+
+    def _changes(self, default: ReplayMode) -> list[tuple[Handler, ReplayMode]]:
+        """Give the handlers that have another mode under a default than they have now."""
+        modes = [(each, self._mode_under(default, each.effects)) for each in self._handlers]
+        return [(each, mode) for each, mode in modes if each.declaration.replay_mode != mode]
+
+    def _mode_under(self, default: ReplayMode, effects: Any) -> ReplayMode:
+        """Give the mode of a handler with these effects under a default.
 
         Where only the store says `verify_first`, a handler without anything to look for is left to a person. Where this
         process's own file says it, such a handler is refused as it is registered: whoever wrote both can mend them.
         """
-        if self._mode != "verify_first" or self.named or _has_something_to_look_for(effects):
-            return self._mode
+        if default != "verify_first" or self.named or _has_something_to_look_for(effects):
+            return default
         return "manual"
+
+    def statement(self) -> dict[str, Any]:
+        """Give the default that this process's file names, for others to compare."""
+        return {} if self.named is None else {SETTING: {"replay": self.named}}
 
 
 def _has_something_to_look_for(effects: Any) -> bool:

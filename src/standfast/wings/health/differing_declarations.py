@@ -92,6 +92,8 @@ def _meaning(declared: str) -> dict[str, Any] | None:
     """Read each rule that was declared, for it may be written in many ways; None if only another version can."""
     try:
         given = msgspec.json.decode(declared, type=dict[str, Any])
+        if given.keys() == {"replay"}:  # the default of a settings file, which is a rule of no one queue or handler
+            return given
         read = msgspec.convert(given, Declaration if "replay_mode" in given else QueueRules)
     except (msgspec.DecodeError, ConfigurationError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from standfast.wings.effects.default_replay import SETTING as DEFAULT_REPLAY
 from standfast.wings.records.figures import count_of
 
 
@@ -37,7 +38,7 @@ def alert_line(alert: Mapping[str, Any]) -> str:
 
 
 class Conflict(NamedTuple):
-    """A queue, or queue/handler, that two live processes declare differently, and what each of them has."""
+    """What two live processes declare differently, a queue, queue/handler or `[store] replay`, and what each has."""
 
     name: str
     sides: tuple[str, ...] = ()
@@ -46,4 +47,6 @@ class Conflict(NamedTuple):
         """Say what differs, and what to do. A settings file has rules of queues alone."""
         same = "start both from the same code"
         advice = same if "/" in self.name or " " in self.name else f"{same}, or set it in standfast.toml"
+        if self.name == DEFAULT_REPLAY:
+            advice = "write the same one into both settings files"
         return f"{self.name}: two live processes declare different rules: {', '.join(self.sides)}; {advice}"

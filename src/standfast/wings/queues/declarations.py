@@ -16,7 +16,8 @@ from standfast.settings import Settings
 from standfast.spine.claim_requests import Publication
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
-from standfast.wings.queues import publishing
+from standfast.wings.queues import publishing, scripts
+from standfast.wings.queues.scripts import Redeclaration
 
 log = logging.getLogger("standfast.queue")
 
@@ -128,6 +129,18 @@ class Declarations:
                 self._put_in_force(publish)
             self.published = newest
             self._tell_overruled()
+
+    async def redeclare(self, changes: Sequence[Redeclaration]) -> None:
+        """Put in force what changed of handlers that were declared before, and nothing else.
+
+        This process may be the old version of an upgrade: what it declared of other things is not for it to say again.
+        """
+        await run_off_loop(self._redeclare_now, changes)
+
+    def _redeclare_now(self, changes: Sequence[Redeclaration]) -> None:
+        with self._publishing:  # a publication under way has the earlier declarations: it comes first
+            if self._publishes:
+                self._store.write(scripts.redeclare, changes).result()
 
     def _publications(self) -> Iterator[Callable[[], None]]:
         """Give what must be done to put everything in force, or only to know what is."""

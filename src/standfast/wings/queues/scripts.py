@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from standfast.profiles import stored_rules
 from standfast.rules import QueueRules
 from standfast.spine.claim import rules_in_force
 from standfast.spine.claim_requests import Publication
+from standfast.spine.registry import Declaration
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.limits import scripts as gates
@@ -32,6 +33,29 @@ def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[b
             yield "lock_all_jobs", {}
             yield from gates.regulate(round_, {name: queues[name] for (name,) in regulated})
     return [ages_changed] * len(publications)
+
+
+class Redeclaration(NamedTuple):
+    """What a process that runs on declares of a handler, and what it declared before."""
+
+    before: Declaration
+    after: Declaration
+
+
+@writes(separate=True)
+def redeclare(round_: Round, changes: Sequence[Sequence[Redeclaration]]) -> Script[list[None]]:
+    """Put declarations in the place of earlier ones. What another process published in their place meanwhile stays."""
+    each = [change for some in changes for change in some]
+    yield "lock_layers", {"queues": text(sorted({change.before.queue for change in each}))}
+    stored = {tuple(row) for row in (yield "list_handlers", {})}
+    handlers = [change.after for change in each if _row_of(change.before) in stored]
+    yield "publish_handlers", {"handlers": text(handlers), "now": round_.now}
+    return [None] * len(changes)
+
+
+def _row_of(said: Declaration) -> tuple[object, ...]:
+    """Give a declaration as `list_handlers` reads it."""
+    return said.queue, said.name, said.replay_mode, said.risk, said.timeout, int(said.consent), said.when_landed
 
 
 def rules(queue: str) -> Script[QueueRules]:
@@ -66,7 +90,7 @@ def places(name: str) -> Script[list[tuple[str, str]]]:
 def handlers_by_queue() -> Script[dict[str, list[dict[str, Any]]]]:
     """Read what is published of every handler, by queue."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for queue, name, replay, risk, timeout, consent in (yield "list_handlers", {}):
+    for queue, name, replay, risk, timeout, consent, _ in (yield "list_handlers", {}):
         facts = {"name": name, "replay": replay, "risk": risk, "timeout": timeout, "consent": bool(consent)}
         found.setdefault(queue, []).append(facts)
     return found

@@ -135,7 +135,7 @@ SELECT q.rules FROM queue AS q
 WHERE q.name = :queue AND (q.rules IS NOT NULL OR EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name))
 
 -- name: list_handlers
-SELECT queue, name, replay_mode, risk, timeout, consent FROM handler ORDER BY queue, name
+SELECT queue, name, replay_mode, risk, timeout, consent, when_landed FROM handler ORDER BY queue, name
 
 -- name: queue_names
 SELECT name FROM queue

@@ -1,17 +1,19 @@
 """Who is in which groups, which further names hide their values, and how handlers replay that do not say so themselves.
 
-Published by processes that work, read by all.
+Published by processes that work, read by all. The last of these may change while a worker runs, so workers look again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 
 from standfast import redact
-from standfast.rules import ReplayMode
+from standfast.concurrency.loops import Loop
+from standfast.rules import OURS, ReplayMode
 from standfast.spine.accept import user
 from standfast.store.store import Store
 from standfast.wings.effects.default_replay import DefaultReplay
@@ -19,13 +21,18 @@ from standfast.wings.queues.declarations import Declarations
 from standfast.wings.tokens import settings_scripts
 from standfast.wings.tokens.settings_scripts import SharedSetting
 
+log = logging.getLogger("standfast.queue")
+
+EVERY = 10.0
+"""Seconds between two looks of a worker at the default replay mode: one small read, where a handler depends on it."""
+
 GROUPS = "groups"
 HIDDEN_NAMES = "redact"
 REPLAY = "replay"
 
 _groups = msgspec.json.Decoder(dict[str, list[str]]).decode
 _names = msgspec.json.Decoder(list[str]).decode
-_mode = msgspec.json.Decoder(ReplayMode).decode
+_word = msgspec.json.Decoder(str).decode
 
 
 class SharedSettings:
@@ -41,7 +48,10 @@ class SharedSettings:
         replay: DefaultReplay,
     ) -> None:
         self._store = store
+        self._declared = declared
         self._replay = replay
+        self._unknown_mode = ""
+        """The published mode that was warned of, as this version does not know it."""
         self._written: dict[str, Any] = {}
         if groups is not None:
             self._written[GROUPS] = {person: sorted(set(theirs)) for person, theirs in groups.items()}
@@ -55,6 +65,8 @@ class SharedSettings:
     def put_in_force(self) -> None:
         """Put in force what this process's file says, if anything; learn what the store says."""
         for name, value in self._written.items():
+            if name == REPLAY and not self._has_handlers():
+                continue  # how other programs' handlers replay is not for a producer to say
             text = msgspec.json.encode(value, order="sorted").decode()
             if self._store.read(settings_scripts.value(name)).result() != text:
                 self._store.write(settings_scripts.publish, SharedSetting(name, text, user())).result()
@@ -64,10 +76,48 @@ class SharedSettings:
         """Learn which names hide their values, and which replay mode handlers have that name none."""
         hidden = self._store.read(settings_scripts.value(HIDDEN_NAMES)).result()
         redact.hide_also(() if hidden is None else _names(hidden))
-        mode = self._store.read(settings_scripts.value(REPLAY)).result()
-        self._replay.settle(None if mode is None else _mode(mode))
+        self._replay.settle(self._known(self._store.read(settings_scripts.value(REPLAY)).result()))
+
+    def loop(self) -> Loop:
+        """Give what has the handlers of a worker follow a default replay mode that is published while it runs."""
+        return Loop("default replay", EVERY, self.keep_up)
+
+    async def keep_up(self) -> None:
+        """Have handlers take the default that the store has now, and declare them anew where it is another one.
+
+        They are declared first: if that fails, the next look finds the same difference.
+        """
+        if not self._replay.follows_store:
+            return
+        published = await self.published_replay()
+        changes = self._replay.redeclarations(published)
+        if changes:
+            await self._declared.redeclare(changes)
+        self._replay.settle(published)
+
+    async def published_replay(self) -> ReplayMode | None:
+        """Read which mode is published for handlers that name none; None if no process ever named one."""
+        return self._known(await self._store.read(settings_scripts.value(REPLAY)))
 
     async def groups_of(self, person: str) -> Sequence[str]:
         """Read the groups of a person, as they are published now."""
         found = await self._store.read(settings_scripts.value(GROUPS))
         return () if found is None else _groups(found).get(person, ())
+
+    def _has_handlers(self) -> bool:
+        """Tell whether this process has handlers of its own: those that carry standfast's messages are none."""
+        return any(not queue.startswith(OURS) for queue, _ in list(self._declared.registry.own))
+
+    def _known(self, published: str | None) -> ReplayMode | None:
+        """Read a published mode. One that only a newer version knows is taken for the strictest, as it may be that."""
+        mode = None if published is None else _word(published)
+        if mode is None or mode in get_args(ReplayMode):
+            return cast("ReplayMode | None", mode)
+        if mode != self._unknown_mode:
+            self._unknown_mode = mode
+            log.warning(
+                "the store's default replay mode %r is unknown to this version, and handlers without replay= are "
+                "'manual' here; upgrade standfast",
+                mode,
+            )
+        return "manual"
