@@ -208,6 +208,17 @@ def test_an_application_that_is_named_a_little_wrong_is_told_its_nearest_name(he
     assert said in line
 
 
+@pytest.mark.parametrize("typed", ["shop", "shop:app", "shop:celery"])
+def test_an_app_in_the_celery_module_of_a_package_is_named_where_celery_would_find_it(here, typed):
+    (here / "shop").mkdir()
+    (here / "shop" / "__init__.py").write_text("")
+    (here / "shop" / "celery.py").write_text("from standfast.celery import Celery\napp = Celery('shop', 'shop.db')\n")
+    refused = standfast("worker", typed)
+    assert refused.returncode == 2
+    [line] = refused.stderr.decode().splitlines()
+    assert "shop.celery:app" in line
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

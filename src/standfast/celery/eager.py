@@ -9,6 +9,7 @@ import msgspec
 
 from standfast.celery import states
 from standfast.celery.autoretry import retry_for
+from standfast.celery.eager_job import eager_job
 from standfast.celery.exceptions import Ignore, Retry
 from standfast.celery.result import EagerResult, GroupResult
 from standfast.celery.task_hooks import after_the_last, before_a_repeat
@@ -25,7 +26,7 @@ def run_eagerly(task: Task, args: list[Any], kwargs: dict[str, Any]) -> EagerRes
     """Run a task with its retries, none of which waits."""
     from standfast.celery.task_run import call_hooked, cause_of  # noqa: PLC0415 - it knows how tasks end, and they know this
 
-    request = Request(task=task.name, id=str(uuid4()), args=args, kwargs=kwargs, called_directly=False, is_eager=True)
+    request = _first_request(task, str(uuid4()), args, kwargs)
 
     def end(error: Exception) -> EagerResult | int:
         if isinstance(error, Ignore):
@@ -45,7 +46,13 @@ def run_eagerly(task: Task, args: list[Any], kwargs: dict[str, Any]) -> EagerRes
         outcome = call_guarded(call, end)
         if isinstance(outcome, EagerResult):
             return outcome
-        request = msgspec.structs.replace(request, retries=outcome)
+        job = eager_job(task, request.id or "", request.job)
+        request = msgspec.structs.replace(request, retries=outcome, job=job)
+
+
+def _first_request(task: Task, task_id: str, args: list[Any], kwargs: dict[str, Any]) -> Request:
+    job = eager_job(task, task_id)
+    return Request(task=task.name, id=task_id, args=args, kwargs=kwargs, called_directly=False, is_eager=True, job=job)
 
 
 def evaluate(app: Celery, node: Node, *given: Any) -> Any:

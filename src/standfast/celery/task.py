@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
+from uuid import uuid4
 
 from standfast.celery.autoretry import next_retry
 from standfast.celery.call_options import CallOptions
 from standfast.celery.canvas import Signature
 from standfast.celery.django_connections import on_commit
 from standfast.celery.eager import run_eagerly
+from standfast.celery.eager_job import eager_job
 from standfast.celery.result import AsyncResult, EagerResult
 from standfast.celery.task_request import ENTERED, RUNNING, Request, running
 from standfast.celery.unmapped import PICKLE, TASK, TASK_OPTIONS, missing_attribute, refuse
 from standfast.errors import ConfigurationError
+from standfast.spine.claimed_job import CURRENT
 from standfast.wings.effects.handler_job import Job
+from standfast.wings.isolation import isolated_handler
 
 if TYPE_CHECKING:
     from standfast.celery.celery_app import Celery
@@ -133,10 +137,19 @@ class Task:
 
     @property
     def job(self) -> Job:
-        """The job that this run is for: `self.job.progress(0.4, "note")`, `self.job.step_sync(...)`, `.cancelled`."""
-        if self.request.job is None:
-            raise ConfigurationError(f"task {self.name} was called directly: only what a worker runs has a job")
-        return self.request.job
+        """The job that this run is for: `self.job.progress(0.4, "note")`, `self.job.step_sync(...)`, `.cancelled`.
+
+        In an eager run and a direct call there is one without a store: it keeps steps for that run, and nothing else.
+        """
+        if self.request.job is not None:
+            return self.request.job
+        if CURRENT.get() is not None or isolated_handler.in_child:
+            # What it does here would be in no job's ledger, and a retry of its caller would do it again.
+            raise ConfigurationError(
+                f"task {self.name} was called as a function by the code of another job, so it has no job of its own; "
+                "enqueue it with .delay(…), or give both tasks a plain function to call, which takes the job"
+            )
+        return eager_job(self, str(uuid4()))
 
     @property
     def ignores_result(self) -> bool:

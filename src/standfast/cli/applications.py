@@ -156,7 +156,12 @@ def _first_in(module: str, kind: type[Standfast]) -> str:
 
 
 def _applications_in(module: str, loaded: object, kind: type[Standfast]) -> list[str]:
-    return [f"{module}:{name}" for name, value in vars(loaded).items() if isinstance(_standfast_of(value), kind)]
+    found = [f"{module}:{name}" for name, value in vars(loaded).items() if isinstance(_standfast_of(value), kind)]
+    inside = f"{module}.celery"  # where `celery -A shop` looks, too
+    folders = getattr(loaded, "__path__", None)
+    if found or folders is None or PathFinder.find_spec(inside, folders) is None:
+        return found
+    return _applications_in(inside, import_module(inside), kind)
 
 
 def _standfast_of(found: Any) -> Any:
