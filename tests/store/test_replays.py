@@ -115,7 +115,9 @@ async def test_letters_are_filtered_and_paged_and_looking_consumes_nothing(sf):
 
 
 async def test_an_unknown_filter_is_refused(sf):
-    with pytest.raises(ConfigurationError, match="unknown filter 'colour'; known are class, queue, handler, state, reason_code"):
+    with pytest.raises(
+        ConfigurationError, match="unknown filter 'colour'; known are class, queue, handler, state, reason_code"
+    ):
         await sf.dead_letters.list({"colour": "red"})
     with pytest.raises(ConfigurationError, match="not a duration"):
         await sf.dead_letters.list({"older_than": "soon"})
