@@ -46,7 +46,7 @@ PAGES = (
         "`sf.queues`, and so on ([operator calls](operators.md)).",
         _public(
             *("Standfast", "default", "QueueRules", "exponential", "fixed", "adaptive", "no_backoff"),
-            *("EnqueueOptions", "QueueOptions", "Receipt", "Reply", "JobView"),
+            *("EnqueueOptions", "LetterFilter", "QueueOptions", "Receipt", "Reply", "JobView"),
         ),
     ),
     ApiPage(

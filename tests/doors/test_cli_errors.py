@@ -137,6 +137,8 @@ def test_an_option_of_celerys_worker_is_no_hint_for_another_command(cli):
             "Invalid value for '--total': 'x' is not a valid integer range. See: standfast worker --help",
         ),
         (["dead", "lst"], "No such command 'lst'. Did you mean 'list'? See: standfast dead --help"),
+        (["dead", "shop:app"], "Name the application after the command: standfast dead list shop:app"),
+        (["queue", "shop:app", "--json"], "Name the application after the command: standfast queue list shop:app"),
         (["enqueue"], "Missing argument 'QUEUE'. See: standfast enqueue --help"),
         (["status", "one", "two"], "Got unexpected extra argument (two). See: standfast status --help"),
     ],

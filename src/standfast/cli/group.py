@@ -129,7 +129,9 @@ class CommandGroup(click.Group):
         while isinstance(found, click.Group) and rest and (inner := found.get_command(ctx, rest[0])) is not None:
             before.append(rest[0])
             found, rest = inner, rest[1:]
-        if found is not None and not isinstance(found, click.Group):
+        if isinstance(found, click.Group):
+            _check_command_first(ctx, " ".join(["standfast", name or "", *before]), found, rest)
+        elif found is not None:
             rest = take_application(ctx, found, rest)
         return name, command, [*before, *rest]
 
@@ -151,6 +153,13 @@ class UsageInOneLine(click.UsageError):
     def show(self, file: IO[str] | None = None) -> None:
         """Say it as every error is said."""
         click.echo(f"standfast: {escaped(self.message)}", file, err=file is None)
+
+
+def _check_command_first(ctx: click.Context, typed: str, group: click.Group, rest: list[str]) -> None:
+    """Refuse an application where a command of a group must stand, with the line to type."""
+    if rest and ":" in rest[0]:
+        command = "COMMAND" if group.get_command(ctx, "list") is None else "list"
+        raise UsageInOneLine(f"Name the application after the command: {typed} {command} {rest[0]}", ctx)
 
 
 @contextmanager
