@@ -139,9 +139,7 @@ async def test_a_worker_follows_a_default_that_is_published_and_taken_back_while
                 named.handler("other")(print)
                 await named.open()
             await seen(lambda: _is(published(bare, "pay"), "replay"))
-            await seen(
-                lambda: pay.declaration.replay_mode == "replay"
-            )  # the worker's own code is milder a moment later
+            await seen(lambda: pay.declaration.replay_mode == "replay")
             assert (await paid())[1] == 2, "repeated"
 
 
