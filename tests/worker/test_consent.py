@@ -353,3 +353,14 @@ async def test_jobs_that_wait_for_consent_are_no_dead_letters_to_health_and_aler
     assert (health["total_awaiting_consent"], health["total_dead_letter"]) == (12, 12)
     jobs = (await measure(store, None)).queues["pay"].jobs
     assert (jobs["dead"], jobs["held"], jobs["awaiting_consent"]) == (0, 0, 12)
+
+
+async def test_a_grant_that_a_denial_outweighs_says_so(sf):
+    sf.handler("pay", consent=True)(lambda _job: None)
+    await sf.consent.deny("planner", "pay", by="ann")
+    given = await sf.consent.grant("planner", "pay", mode="always", by="ben")
+    assert "pay/pay is denied to session planner, and a denial wins over every grant" in given["warning"]
+    assert (await sf.consent.check("planner", "pay"))["verdict"] == "denied"
+    await sf.consent.revoke("planner", "pay", by="ann")
+    assert "warning" not in await sf.consent.grant("planner", "pay", mode="always", by="ben")
+    assert (await sf.consent.check("planner", "pay"))["verdict"] == "allowed"

@@ -42,6 +42,10 @@ ONCE = 86400.0
 LONGEST_REASON = 2000
 MOST_LISTED = 1000
 BLANKET = Target(EVERY, EVERY)
+STILL_DENIED = (
+    "this changes nothing yet: {handler} is denied to {session}, and a denial wins over every grant; take the denial back "
+    "with `standfast consent revoke`, and grant it again"
+)
 UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
 
 _details = msgspec.json.Decoder(Details).decode
@@ -92,7 +96,13 @@ class Consent:
         given = self._new_grant(whose, target, mode, by=by, reason=reason, seconds=seconds, uses=uses)
         await self._store.write(consents.give, GrantRequest(given, _decision(given)))
         await self.sweep()
+        if mode != "deny" and await self._verdict(whose, target) == "denied":
+            warning = STILL_DENIED.format(session=name_session(whose), handler=_handler_name(target))
         return self._display(given) | ({} if warning is None else {"warning": warning})
+
+    async def _verdict(self, session: str, target: Target) -> str:
+        attempt = Attempt(session, target.queue, target.handler, "", first=True)
+        return (await self._store.read(consents.judge(attempt, self._store.now()))).verdict
 
     def _new_grant(
         self,
