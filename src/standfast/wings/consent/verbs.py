@@ -43,8 +43,8 @@ LONGEST_REASON = 2000
 MOST_LISTED = 1000
 BLANKET = Target(EVERY, EVERY)
 STILL_DENIED = (
-    "this changes nothing yet: {handler} is denied to {session}, and a denial wins over every grant; take the denial back "
-    "with `standfast consent revoke`, and grant it again"
+    "this changes nothing yet: {handler} is denied to {session}, and a denial wins over every grant; take the denial "
+    "back with `standfast consent revoke`, and grant it again"
 )
 UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
 
