@@ -172,6 +172,11 @@ FALLS = (
         after="followers alerts",
         why="Before an end: a round follows the journal and notes sinks before it locks a job that others know of.",
     ),
+    fall(
+        "lock_jobs complete_jobs",
+        after="tokens",
+        why="What makes and ends tokens and browser sessions has its turn before all that locks jobs, in every round.",
+    ),
     # --- alone
     fall(
         "set_replay_status void_approvals pause_redrives recount_workflows",

@@ -46,6 +46,8 @@ from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 
+ATTEMPTS = 8
+"""How often a job may be tried that kills nobody."""
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
 ORDER = ClaimRequest("worker", (QueueDemand("post", ("post",), 2),))
 
@@ -236,7 +238,7 @@ async def _produce_one_by_one(sf: Standfast, place: Path, name: str, lethal: flo
     for n in itertools.count():
         key = f"{name}-{n}"
         mode = _mode(n, lethal)
-        attempts = 2 if mode in ("poison", "vanish") else 8
+        attempts = 2 if mode in ("poison", "vanish") else ATTEMPTS
         report(place / "offered", key=key, mode=mode)
         receipt = await sf.enqueue("post", {"key": key, "mode": mode}, idempotency_key=key, attempts=attempts)
         report(place / "accepted", key=key, id=receipt.id, mode=mode)

@@ -15,6 +15,7 @@ import pytest
 
 from standfast import JobView, Standfast
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult
+from standfast.store.requests import Request
 from standfast.store.store import Store
 from tests.faults import roles
 from tests.faults.nursery import Child, Nursery, nursery, reported, until
@@ -135,11 +136,12 @@ async def test_a_job_claimed_while_the_loop_is_blocked_is_run_once(place, monkey
     ran: list[int] = []
     claim = Store.claim
 
-    async def claim_and_block(store: Store, order: ClaimRequest) -> ClaimResult:
+    def claim_and_block(store: Store, order: ClaimRequest) -> Request[ClaimResult]:
         """Block the loop as some handler may, at the worst moment: for four heartbeats the answer waits."""
-        asking: asyncio.Future[ClaimResult] = claim(store, order).start()
-        time.sleep(2)  # noqa: ASYNC251
-        return await asking
+        asking = claim(store, order)
+        asking.start()
+        time.sleep(2)
+        return asking
 
     async with Standfast(str(place / "queue.db")) as sf:
         sf.queue("post", lease=1.5)

@@ -100,7 +100,9 @@ def judge(jobs: dict[str, Found], place: Path) -> Counter[str]:
         found["lethal"] += modes[job.key] in LETHAL
         found["lethal but not worker_lost"] += modes[job.key] in LETHAL and job.reason != "worker_lost"
         found["more effects than claims"] += effects_of[job.id] > job.token
-        found["good but worker_lost"] += modes[job.key] not in LETHAL and job.reason == "worker_lost"
+        # One that has failed until its last attempt may be alone in that when its worker is killed from outside.
+        used_up = job.attempts == roles.ATTEMPTS
+        found["good but worker_lost"] += modes[job.key] not in LETHAL and job.reason == "worker_lost" and not used_up
         found["completed without effect"] += job.state == "completed" and not effects_of[job.id]
         found["dead without reason"] += job.state == "dead" and not (job.reason and job.triage)
     return +found

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from standfast import ConfigurationError
 from standfast.testing import drain
 from tests.core.raised import Escaping, hostile
 from tests.waiting import job_of
@@ -46,3 +47,9 @@ async def test_whatever_a_handler_raises_its_job_ends(sf, kind):
     ended = {name: await job_of(sf, receipt.id) for name, receipt in zip(names, receipts, strict=True)}
     assert {name: (job.state, job.attempts) for name, job in ended.items()} == dict.fromkeys(names, ("dead", 1))
     assert {job.failure and job.failure.landed for job in ended.values()} == {"maybe"}
+
+
+async def test_a_dependency_that_no_store_can_be_asked_for_is_refused(sf):
+    with pytest.raises(ConfigurationError, match="a dependency's name is printable"):
+        await sf.queues.try_now("crm\0")
+    assert await sf.queues.try_now("crm") is False

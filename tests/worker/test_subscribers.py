@@ -252,7 +252,7 @@ def test_nothing_is_lost_or_carried_twice_when_workers_are_killed(
 
 APP = """
 from standfast import Standfast
-from standfast.wings.notices import subscribers
+from standfast.wings.alerts import subscribers
 subscribers.EVERY = 0.02
 sf = Standfast({url!r})
 sf.handler("mail")(lambda job: None)

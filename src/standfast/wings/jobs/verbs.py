@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.errors import NotALetter, UnknownJob, UnknownQueue
+from standfast.errors import ConfigurationError, NotALetter, UnknownJob, UnknownQueue
 from standfast.job import HTTP
 from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
@@ -236,6 +236,8 @@ class Queues:
 
     async def try_now(self, dependency: str) -> bool:
         """Have one job try a dependency that has not answered, before its breaker would; tell whether any waited."""
+        if not dependency.isprintable():  # not every store can even be asked for such a text
+            raise ConfigurationError(f"a dependency's name is printable, and {dependency!r} is not; nothing was done")
         await self._ready()
         return await self._store.write(outages.try_now, dependency)
 
