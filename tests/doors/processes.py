@@ -95,6 +95,11 @@ class WorkerProcess:
                 raise AssertionError(f"never said {words!r} but {self.lines}") from None
         return self.lines[-1]
 
+    def says_again(self, words: str) -> str:
+        """Wait for one more such line, as each of several processes writes one."""
+        self.lines.append("")
+        return self.says(words)
+
     def signal(self, number: int) -> None:
         """Send a signal."""
         self.process.send_signal(number)
