@@ -96,13 +96,13 @@ class Consent:
         given = self._new_grant(whose, target, mode, by=by, reason=reason, seconds=seconds, uses=uses)
         await self._store.write(consents.give, GrantRequest(given, _decision(given)))
         await self.sweep()
-        if mode != "deny" and await self._verdict(whose, target) == "denied":
+        if mode != "deny" and (await self._judged(whose, target)).verdict == "denied":
             warning = STILL_DENIED.format(session=name_session(whose), handler=_handler_name(target))
         return self._display(given) | ({} if warning is None else {"warning": warning})
 
-    async def _verdict(self, session: str, target: Target) -> str:
+    async def _judged(self, session: str, target: Target) -> Ruling:
         attempt = Attempt(session, target.queue, target.handler, "", first=True)
-        return (await self._store.read(consents.judge(attempt, self._store.now()))).verdict
+        return await self._store.read(consents.judge(attempt, self._store.now()))
 
     def _new_grant(
         self,
@@ -212,8 +212,7 @@ class Consent:
         """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
         await self._ready()
         whose, target = _session(session), await self._target(handler)
-        attempt = Attempt(whose, target.queue, target.handler, "", first=True)
-        ruling_ = await self._store.read(consents.judge(attempt, self._store.now()))
+        ruling_ = await self._judged(whose, target)
         about = {"session": whose or None, "handler": _handler_name(target)}
         return {"verdict": ruling_.verdict, **about, **({} if ruling_.grant is None else {"grant": ruling_.grant})}
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
 from standfast.concurrency.flows import run_off_loop
+from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.threads import run_in_thread, try_start
 from standfast.errors import StandfastError, UnknownQueue
 from standfast.job import HTTP, NewJob
@@ -31,6 +32,7 @@ PAUSE = 60.0
 """Seconds until a handler is looked for again whose queue had none yet."""
 
 LOOKER = "standfast-handlers"
+"""The name of the thread that looks."""
 
 LIKE_AMONG_ITS_QUEUE = 0.6
 """How alike a name must be to be suggested where its queue has handlers, and lacks this one."""
@@ -52,6 +54,7 @@ class Admission:
         self._published: set[str] = set()
         self._look_again: dict[tuple[str, str], float] = {}
         """When a handler of a queue may be looked for again."""
+        self._noting = ForkableLock()
 
     async def published(self, queue: str) -> bool:
         """Tell whether a process ever published a queue, by its rules or by a handler."""
@@ -74,24 +77,27 @@ class Admission:
         """
         now = time.monotonic()
         places = {(job.queue, job.handler) for job in stored}
-        unsure = [each for each in places if self._look_again.get(each, 0.0) <= now and not self._is_ours(each)]
+        foreign = [each for each in places if self._declared.registry.find(*each) is None]
+        with self._noting:  # of many callers at once, one looks
+            unsure = [each for each in foreign if self._look_again.get(each, 0.0) <= now]
+            self._note(unsure, now + PAUSE)
         if unsure:
-            self._look_again |= dict.fromkeys(unsure, now + PAUSE)  # first: of many callers at once, one looks
-            while len(self._look_again) > MOST_NAMED:
-                del self._look_again[next(iter(self._look_again))]
             try_start(threading.Thread(target=self._look_for, args=(unsure,), name=LOOKER))
 
-    def _is_ours(self, place: tuple[str, str]) -> bool:
-        return self._declared.registry.find(*place) is not None
+    def _note(self, places: Iterable[tuple[str, str]], again: float) -> None:
+        """Remember when to look for handlers again; of many names, the oldest are forgotten."""
+        self._look_again |= dict.fromkeys(places, again)
+        while len(self._look_again) > MOST_NAMED:
+            del self._look_again[next(iter(self._look_again))]
 
     def _look_for(self, places: Iterable[tuple[str, str]]) -> None:
         try:
             known = self._store.read(queue_scripts.published_handlers()).result()
         except StandfastError:  # it may be closed by now, or away: a later call looks again
             return
-        for queue, handler in places:
-            if _is_known_or_warned_of(queue, handler, known):
-                self._look_again[queue, handler] = inf
+        settled = [each for each in places if _warn_of_unknown(*each, known)]
+        with self._noting:
+            self._note(settled, inf)
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
@@ -123,8 +129,11 @@ class Admission:
         return self._store.read(queue_scripts.published_rules(queue)).result()
 
 
-def _is_known_or_warned_of(queue: str, handler: str, known: Collection[tuple[str, str]]) -> bool:
-    """Warn if a handler is not known that should be. A queue that has none may be new, unless its name is a slip."""
+def _warn_of_unknown(queue: str, handler: str, known: Collection[tuple[str, str]]) -> bool:
+    """Warn if a handler is not known that should be; tell whether that is settled.
+
+    A queue that has none may be new, unless its name is a slip.
+    """
     theirs = {name for of, name in known if of == queue}
     if handler in theirs:
         return True
