@@ -1,1 +1,1 @@
-"""The whole life of a plain job: accept, intake, claim, run, settle, apply, rounds (which closes each one), tell."""
+"""The whole life of a plain job: accept, intake, claim, run, settle, apply, rounds (which ends each round), tell."""

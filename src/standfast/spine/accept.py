@@ -1,4 +1,4 @@
-"""Accepting work: from what a caller writes to a job on disk, or a refusal before anything is written."""
+"""Accept work: turn what a caller gave into a job on disk, or refuse it before anything is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SURELY_A_SPAN = 1e9
 """Seconds since 1970 below this are before 2001: such a small number means a length of time."""
 
 MOST_PLACES = 1024
-"""How many queues and handlers are known to have names that may be used."""
+"""How many pairs of queue and handler are remembered whose names have been checked."""
 
 _details = msgspec.json.Encoder().encode
 _PLACES: dict[tuple[str, str], dict[str, Any]] = {}
@@ -56,11 +56,11 @@ class Acceptor:
         own_keys: Iterable[str | None] | None = None,
         **options: Any,
     ) -> list[NewJob]:
-        """Check everything a caller gave, what the payloads share once, and lay each out as a new job.
+        """Check everything a caller gave, and make a new job of each payload. What the payloads share is checked once.
 
-        `own_keys` are those of the single payloads, where they share none; there are as many.
-        A payload `from_outside` is stored even if it does not fit its handler: the sender cannot mend it, and as a
-        letter it is seen here. That does not hold for built-in handlers.
+        `own_keys` has one key for each payload, if they do not share one.
+        A payload `from_outside` is stored even if it does not fit its handler: its sender cannot correct it, and as a
+        letter it is visible here. That does not hold for built-in handlers.
         """
         name = queue if handler is None else handler
         session = SESSION.get()
@@ -89,15 +89,15 @@ class Acceptor:
         return found
 
     def internal(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
-        """Build jobs for an internal queue, to which only standfast may add."""
+        """Build jobs for an internal queue; only standfast may add to one."""
         lay_out = partial(NewJob, queue=queue, handler=queue, details=_default_details())
         return [lay_out(id=self._ids.mint(self._clock.wall()), payload=canonical(each)) for each in payloads]
 
 
 def _checked_place(what: str, value: object) -> str:
-    """Check the name of a queue or a handler that work is brought to.
+    """Check the name of a queue or handler that a caller enqueues to.
 
-    Names of standfast's own queues are refused at every door: what they send is sent in our name.
+    Every way in refuses the names of standfast's own queues, because what they send is sent in our name.
     """
     name = checked_name(what, value)
     if name.startswith(OURS):
@@ -109,7 +109,7 @@ def _checked_place(what: str, value: object) -> str:
 
 
 def _check_known(options: Iterable[str]) -> None:
-    """Refuse an option that was mistyped, or that this call does not take."""
+    """Refuse an option that was mistyped or that this call does not take."""
     for name in options:
         if name not in OPTIONS:
             known = [each for each in ("handler", "otherwise", "tx", *OPTIONS) if each != name]
@@ -148,19 +148,19 @@ def _read_options(
 
 
 OPTIONS = ("idempotency_key", *inspect.signature(_read_options).parameters)
-"""What can be said about any job."""
+"""The options of any job."""
 DETAILS = tuple(name for name in OPTIONS if name in Details.__struct_fields__)
-"""Those of them that are details of the job."""
+"""Those options that are fields of the job's details."""
 
 
 def _shared(queue: str, handler: str, wall: float, options: dict[str, Any]) -> dict[str, Any]:
-    """Read the options that the payloads of a call share. Options that were given before are remembered."""
+    """Read the options that the payloads of a call share. Sets of options that were read before are cached."""
     place = _nothing_asked(queue, handler)
     _check_known(options)
     key = options.pop("idempotency_key", None)
     try:
         shared = place | _remembered((*options,), *options.values()) if options else place
-    except TypeError:  # labels, which nothing can be remembered by
+    except TypeError:  # labels: a dict cannot be a cache key
         shared = place | _read_options(**options)
     _check_ahead(shared.get("expires"), wall)
     return shared if key is None else {**shared, "idempotency_key": checked_name("idempotency_key", key)}
@@ -172,7 +172,7 @@ def _remembered(names: Sequence[str], *values: Any) -> dict[str, Any]:
 
 
 def _nothing_asked(queue: str, handler: str) -> dict[str, Any]:
-    """Give what jobs of a call without options have, and remember it."""
+    """Return the fields of jobs of a call without options, and cache them."""
     places = {"queue": _checked_place("queue", queue), "handler": _checked_place("handler", handler)}
     found = {**places, "details": _default_details()}
     if len(_PLACES) < MOST_PLACES:
@@ -181,7 +181,7 @@ def _nothing_asked(queue: str, handler: str) -> dict[str, Any]:
 
 
 def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
-    """Give the receipt, or raise if the key is taken by another payload or the queue is full."""
+    """Return the receipt, or raise if the key belongs to another payload or the queue is full."""
     if isinstance(answer, Receipt):
         state = answer.state
         return answer if state is None or isinstance(state, State) else answer._replace(state=State(state))
@@ -243,12 +243,12 @@ def _default_details() -> str:
 
 @cache
 def user() -> str:
-    """Name who runs this process, as the operating system knows it."""
+    """Return the name of the user who runs this process, as the operating system knows it."""
     return user_name()
 
 
 def checked_name(what: str, value: object) -> str:
-    """Check a name given by a caller."""
+    """Check a name that a caller gave."""
     if isinstance(value, str) and _is_name(value):
         return value
     raise ConfigurationError(f"{what} must be printable text of 1 to {LONGEST_NAME} characters, not {value!r}")
@@ -277,7 +277,7 @@ def _span(what: str, value: Duration | None, least: float = 0) -> float | None:
 
 
 def moment(what: str, value: When | None) -> float | None:
-    """Read a moment: seconds since 1970, or a datetime that says which zone it means."""
+    """Read a moment: seconds since 1970, or a datetime that has a time zone."""
     if isinstance(value, datetime):
         return _zoned(what, value).timestamp()
     if value is not None and not (isinstance(value, int | float) and 0 <= value < LATEST_MOMENT):
@@ -288,7 +288,7 @@ def moment(what: str, value: When | None) -> float | None:
 
 
 def _zoned(what: str, value: datetime) -> datetime:
-    """Refuse a datetime without a zone: this machine's and UTC are hours apart, and the intent is unclear."""
+    """Refuse a datetime without a time zone: local time and UTC are hours apart, and which one is meant is unclear."""
     if value.utcoffset() is None:
         raise ConfigurationError(
             f"{what}={value.isoformat()} has no time zone; nothing was written: write datetime.now(UTC) for the "
@@ -298,7 +298,7 @@ def _zoned(what: str, value: datetime) -> datetime:
 
 
 def _check_ahead(expires: float | None, now: float) -> None:
-    """Refuse an expiry that is past: the job could only die."""
+    """Refuse an expiry in the past: the job could only die."""
     if expires is None or expires > now:
         return
     past = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")

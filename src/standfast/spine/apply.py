@@ -1,4 +1,4 @@
-"""Applies every Transition, in one transaction: the job's row, its ending, its history, its notice, and wings' parts.
+"""Apply each Transition in one transaction: the job's row, its ending, its history, its notice, and wings' own rows.
 
 A change lands only while the job has the token and the state that it was decided for. So of two workers that hold the
 same job, only the one with the current token moves it. Wings join at the moments that `spine.riders` names.
@@ -22,15 +22,15 @@ from standfast.store.steps import Round, Script, lock_jobs, text
 KEPT_IN_HISTORY = frozenset(
     {Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY, Move.RESOLVE, Move.DISCARD}
 )
-"""The moves that always get a line in the history: those that end an attempt without success, and those of letters."""
+"""The moves that always get a history line: those that end an attempt without success, and those of letters."""
 
 
 SAME_LINE = ("token", "attempt", "worker", "class", "reason_code", "delay", "by", "reason", "mark")
-"""Lines of a job's history that agree in these are of the same move."""
+"""History lines of a job that agree in these fields belong to the same move."""
 
 
 class Ending(NamedTuple):
-    """What the store keeps of how a job ended: a row of the table `ending`. Field order is the statement's."""
+    """What the store keeps about how a job ended: a row of the table `ending`, with the statement's field order."""
 
     n: int
     result: str | None = None
@@ -49,17 +49,17 @@ _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, list[str | None
 
 
 def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
-    """Name the threads of the jobs that move."""
+    """Return the threads of the jobs that move."""
     yield from ()
     return [*filter(None, map(_gate, transitions))]
 
 
 @writes(patience=Patience.ENDLESS, gates=gates_of, number=number_of)
 def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
-    """Move jobs as decided; answer for each whether it landed.
+    """Move jobs as decided; return for each whether its move landed.
 
-    Plain completions take the short way, one statement for all. Whatever that statement did not move takes the long
-    way, past every wing. There, a job that already stands where its move leads, under this token, counts as landed.
+    Plain completions take a shortcut: one statement for all of them. Moves that it did not make go through every wing.
+    There, a job that already is where its move leads, under this token, counts as landed.
     """
     plain = [*filter(_is_plain, transitions)] if round_.riders.shortcuts else []
     done = (yield from _complete(round_, plain)) if plain else set()
@@ -71,16 +71,16 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]
 
 
 def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
-    """Complete plain jobs with one statement, each once; give the numbers of those that were moved now."""
+    """Complete plain jobs with one statement, each once; return the numbers of the jobs that this call moved."""
     moved = {*map(number_of, plain)}
-    if not round_.jobs <= moved:  # those of all others, in one order with these
+    if not round_.jobs <= moved:  # lock all jobs of the round, these included, in one order
         yield from lock_jobs(round_, moved)
     given = {"numbers": sorted(moved), "now": round_.now}
     [(count,)] = yield "complete_jobs", {**given, "count": len(moved)}
     if count < len(moved):
         moved = {n for (n,) in (yield "complete_some", given)}
     ended = plain
-    if len(moved) < len(plain):  # of two ends of one attempt, the first counts
+    if len(moved) < len(plain):  # if one attempt has two ends, the first counts
         ended = [*{each.n: each for each in plain[::-1] if each.n in moved}.values()][::-1]
     for queue, theirs in groupby(ended, _queue):
         round_.notices[TOLD[Move.COMPLETE], queue] += map(_id, theirs)
@@ -94,7 +94,7 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
 
 
 def _apply_all(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
-    """Move jobs the long way: lock, let wings revise the decisions, then move."""
+    """Move jobs without the shortcut: lock them, let wings revise the decisions, then move them."""
     for locks in round_.riders.locks:
         yield from locks(round_, transitions)
     yield from lock_jobs(round_, (each.n for each in transitions))
@@ -105,14 +105,14 @@ def _apply_all(round_: Round, transitions: Sequence[Transition]) -> Script[list[
 
 
 def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
-    """Move locked jobs as decided, without asking wings to revise that."""
+    """Move locked jobs as decided, without asking wings to revise the decisions."""
     moving, marks = yield from _read_moving(transitions)
     groundless = yield from _groundless(round_, transitions)
     pairs = list(zip(transitions, moving, strict=True))
     moved: dict[int, Transition] = {}
     for place, (transition, state) in enumerate(pairs):
         if state == transition.source and place not in groundless:
-            moved.setdefault(transition.n, transition)  # of two ends of one attempt in one round, the first counts
+            moved.setdefault(transition.n, transition)  # if one attempt has two ends in this round, the first counts
     if moved:
         movable = list(moved.values())
         yield from _move(round_.now, movable)
@@ -123,7 +123,7 @@ def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Script[li
 
 
 def _groundless(round_: Round, transitions: Sequence[Transition]) -> Script[set[int]]:
-    """Give the places of moves whose reason is gone, such as an approval that was withdrawn."""
+    """Return the positions of moves whose reason is gone, such as an approval that was withdrawn."""
     found: set[int] = set()
     for guards in round_.riders.guards:
         found.update((yield from guards(transitions)))
@@ -131,7 +131,7 @@ def _groundless(round_: Round, transitions: Sequence[Transition]) -> Script[set[
 
 
 def _follow(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[None]:
-    """Make the moves that follow from these, such as the next step of a workflow, in the same transaction."""
+    """Make the moves that follow from these in the same transaction, such as the next step of a workflow."""
     for follows in round_.riders.follows:
         further = yield from follows(round_, moved, marks)
         if further is not None and further.made:
@@ -141,7 +141,7 @@ def _follow(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[
 
 
 def _lines_of(numbers: Collection[int]) -> Script[set[tuple[Any, ...]]]:
-    """Read the history of jobs that an earlier commit, whose answer is lost, may have moved."""
+    """Read the history of jobs that may have been moved by an earlier commit whose answer was lost."""
     rows = (yield "history_of", {"numbers": text([*numbers])}) if numbers else []
     return {(n, *_identity(msgspec.json.decode(entry))) for n, entry in rows}
 
@@ -153,9 +153,9 @@ def _identity(line: dict[str, Any]) -> tuple[Any, ...]:
 def _landed(
     round_: Round, decided: Transition, state: str | None, moved: Transition | None, written: set[tuple[Any, ...]]
 ) -> bool:
-    """Tell whether a move landed, now or before: the history has its line, or no line says how its attempt ended.
+    """Return whether a move landed, now or earlier: its line is in the history, or no line says how its attempt ended.
 
-    So the late end of a worker that lost its job did not land, although the job stands where that end leads.
+    So a late end from a worker that lost its job did not land, even if the job is where that end leads.
     """
     if moved is decided:
         return True
@@ -168,7 +168,7 @@ def _landed(
 
 
 def _move(now: float, transitions: Sequence[Transition]) -> Script[None]:
-    """Move the jobs. Those whose rows change alike share a statement."""
+    """Move the jobs. Jobs whose rows change in the same way share a statement."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for each in transitions:
         alike[each.move, each.delay, each.spends, each.defers, each.effect, each.rider(Suspicion)].append(each.n)
@@ -188,9 +188,9 @@ def _times(now: float, delay: float) -> tuple[float | None, float | None, float 
 
 
 def _read_moving(transitions: Sequence[Transition]) -> Script[tuple[list[str | None], Marks]]:
-    """Read the state of each job that still has the token of its move, else None; and what wings must know of it.
+    """Read each job's state (None if it no longer has its move's token), and the marks that wings need about it.
 
-    A job that stands where its move leads was moved by an earlier commit whose answer was lost.
+    A job that already is where its move leads was moved by an earlier commit whose answer was lost.
     """
     held = text([(each.n, each.token) for each in transitions])
     [(states, marked)] = yield "standing_states", {"held": held}
@@ -198,7 +198,7 @@ def _read_moving(transitions: Sequence[Transition]) -> Script[tuple[list[str | N
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Write endings, history lines and notices of moves, and have wings write theirs."""
+    """Write the endings, history lines and notices of moves, then let wings write their rows."""
     for each in moved:
         round_.notices[TOLD[each.move], each.queue].append(each.id)
         if each.target == State.QUEUED:
@@ -216,7 +216,7 @@ def _is_kept(moved: Transition) -> bool:
 
 
 def _ending(moved: Transition) -> Ending | None:
-    """Give the row of `ending` for a move, if it needs one."""
+    """Return the row of `ending` for a move, or None if it needs none."""
     said: dict[str, Any] = {}
     for each in moved.carries:
         said |= each.ending
@@ -234,7 +234,7 @@ def _entry(round_: Round, transition: Transition) -> dict[str, Any]:
     failure = transition.attempt_failure
     if failure is not None:
         line |= msgspec.to_builtins(failure)
-        del line["advice"], line["cause"]  # a line tells of one attempt: its reason code is its own
+        del line["advice"], line["cause"]  # a line is about one attempt, so its own reason code says enough
     else:
         line |= {"reason_code": _history_word(transition) or TOLD[transition.move], "landed": transition.landed}
     if transition.target == State.QUEUED:
@@ -245,5 +245,5 @@ def _entry(round_: Round, transition: Transition) -> dict[str, Any]:
 
 
 def _history_word(transition: Transition) -> str | None:
-    """Give the reason code that a carried value names for the history, if one does."""
+    """Return the reason code that a carried value sets for the history, if one does."""
     return next((each.history_word for each in transition.carries if each.history_word), None)

@@ -1,4 +1,4 @@
-"""How long to wait before a repeat."""
+"""How long to wait before a job is repeated."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from standfast.rules import Backoff
 
 LONGEST_DELAY = 366 * 86400.0
-"""No backoff waits longer than a year: this keeps infinity, whatever was declared, out of the store."""
+"""No backoff waits longer than about a year. This keeps infinity out of the store, whatever was declared."""
 
 
 def delay(backoff: Backoff, repeat: int, roll: float) -> float:
-    """Give the seconds before the `repeat`-th repeat of a round, counted from 1.
+    """Return the seconds to wait before the `repeat`-th repeat of a round, counted from 1.
 
-    Jitter only shortens, by up to its share: `roll` is chance, in [0, 1).
+    Jitter only shortens the wait, by at most its share; `roll` is a random number in [0, 1).
     """
     value = _steps(backoff, max(repeat, 1)) * (1 - backoff.jitter * roll)
-    # NaN is not more than 0 either.
+    # NaN is not greater than 0 either.
     return float(min(LONGEST_DELAY, value)) if value > 0 else 0.0
 
 

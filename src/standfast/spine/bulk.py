@@ -1,4 +1,4 @@
-"""Store several jobs or none of them, also where a queue has room for only some, or a key is another job's."""
+"""Store several jobs or none, also if a queue has room for only some of them or a key belongs to another job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from standfast.store.steps import Round, Script
 def enqueue_bulk(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[list[list[Accepted]]]:
     """Store each batch whole or not at all.
 
-    If one job of a batch is refused, none is stored; then only the refusals among the answers mean anything.
+    If one job of a batch is refused, none is stored, and only the refusals among the answers mean anything.
     """
     answers = []
     for jobs in batches:
@@ -29,13 +29,13 @@ def enqueue_bulk(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[l
 
 
 def store_bulk(round_: Round, jobs: Sequence[NewJob]) -> Script[bool]:
-    """Store all of these jobs, or none; tell whether they are in."""
+    """Store all of these jobs, or none; return whether they were stored."""
     [answers] = yield from enqueue_bulk(round_, [jobs])
     return not any(isinstance(answer, Full) for answer in answers)
 
 
 def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
-    """Try in a round of its own: what is undone must not be told either."""
+    """Store the jobs in a part of the round, so that no notice remains if the batch is undone."""
     alone = round_.part(round_.now)
     yield "begin_batch", {}
     answers = yield from enqueue(alone, jobs)

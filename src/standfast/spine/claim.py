@@ -1,7 +1,7 @@
-"""How a queue's jobs are chosen and taken: by priority and age, and only those their gates let pass.
+"""How a queue's jobs are chosen and claimed: by priority and age, and only those that limits and gates let through.
 
-A job's priority grows by `age_boost` for each hour that it is ready, up to `age_boost_cap`; the highest goes first, and
-of equals the one that waits longest. Every tenth claim of a queue takes the longest-waiting job whatever its priority.
+A job's priority grows by `age_boost` for each hour that it has been ready, up to `age_boost_cap`. The highest goes
+first; of equals, the one that has waited longest. Every tenth claim of a queue takes the longest-waiting job of all.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, encode, text
 
 HELD_BY_OTHERS = 1000
-"""How many jobs a claim looks past that others are taking at the same moment."""
+"""How many jobs further down a claim looks if other claims are taking the first ones at the same moment."""
 LONGEST_WAITING_EVERY = 10
 SMALLEST_BOOST, LARGEST_BOOST = 1e-100, 1e100
 DUE_PER_CLAIM = 500
-"""How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
+"""How many delayed jobs one claim makes claimable. The rest wait for the next claim, so that none takes long."""
 LOOK_AGAIN_AFTER = 0.1
-"""Seconds until a claim looks again at jobs that another process held when their time came."""
+"""Seconds until a claim looks again at jobs that another process had locked when they became due."""
 MORE_ROOM_AFTER = 0.02
-"""Seconds until a claim looks again that the disk had no room for: by then some of what runs may have ended."""
+"""Seconds until a claim is tried again that the disk had no room for: some running jobs may have ended by then."""
 LARGEST_BROUGHT = 1 << 10
-"""Bytes of a receipt that a claim brings along; a handler that asks for a bigger one reads it then."""
+"""The largest receipt, in bytes, that a claim carries. A larger one is read when a handler asks for it."""
 _id, _queue, _pending, _risk = attrgetter("id"), attrgetter("queue"), attrgetter("pending"), itemgetter(2)
 _claims = msgspec.json.Decoder(list[Claim])
 _read_rules = lru_cache(maxsize=1024)(msgspec.json.Decoder(QueueRules).decode)
-"""Reads published rules, the same text once."""
+"""Decodes published rules; the same text is decoded only once."""
 decode_numbers = msgspec.json.Decoder(list[int]).decode
 
 
 class QueueClaims(NamedTuple):
-    """What a queue gave, and after how many seconds it may have more, if gates kept it from that."""
+    """The jobs claimed from a queue and, if gates held others back, the seconds until it may have more."""
 
     claims: list[Claim]
     again: float | None = None
@@ -52,12 +52,12 @@ class QueueClaims(NamedTuple):
 NOTHING = QueueClaims([])
 
 Stamps = dict[str, tuple[str, float | None, Any]]
-"""By the name of a handler, its replay mode, timeout and risk."""
+"""The replay mode, timeout and risk of each handler, by its name."""
 
 
 @writes(room=ROOM_TO_CLAIM)
 def claim(round_: Round, requests: Sequence[ClaimRequest]) -> Script[list[ClaimResult]]:
-    """Give each worker what it can start now."""
+    """Claim for each worker the jobs it can start now."""
     if round_.states:
         yield from settle(round_)
     if round_.claims_frozen:
@@ -74,7 +74,7 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 
 def _make_due_ready(round_: Round, requests: Sequence[ClaimRequest]) -> Script[tuple[float | None, bool]]:
-    """Make claimable what is due, and open gates; give the seconds until the next one, and whether suspects wait."""
+    """Make due jobs claimable and open gates; return the seconds until the next one, and whether suspects wait."""
     now = round_.now
     [(due_at, after_it, opens_at, suspects)] = yield "next_due", {}
     promoted = 0
@@ -85,10 +85,10 @@ def _make_due_ready(round_: Round, requests: Sequence[ClaimRequest]) -> Script[t
     if due_at is not None and due_at <= now:
         [(promoted,)] = yield "promote_due", {"now": now, "limit": DUE_PER_CLAIM}
         if promoted == 1 and (after_it is None or after_it > now):
-            due_at = after_it  # it was the only one
+            due_at = after_it  # it was the only job due
         else:
             [(due_at, _, opens_at, _)] = yield "next_due", {}
-        if due_at is not None and due_at <= now:  # what has a thread joins that
+        if due_at is not None and due_at <= now:  # due jobs that have a thread take their place in it
             for joins in round_.riders.joins:
                 promoted = max(promoted, (yield from joins(round_, DUE_PER_CLAIM)))
     if due_at is None and opens_at is None:
@@ -98,19 +98,19 @@ def _make_due_ready(round_: Round, requests: Sequence[ClaimRequest]) -> Script[t
         [(due_at, _, opens_at, _)] = yield "next_due", {}
         following = _sooner(due_at, opens_at)
         if following is not None and following <= now and promoted < DUE_PER_CLAIM:
-            return LOOK_AGAIN_AFTER, bool(suspects)  # what is left is in another transaction's hands
+            return LOOK_AGAIN_AFTER, bool(suspects)  # another transaction has the rest locked
     return (None if following is None else max(0.0, following - now)), bool(suspects)
 
 
 def _fill(round_: Round, request: ClaimRequest, again: float | None, *, suspects: bool) -> Script[ClaimResult]:
-    """Give a worker what it can start now; `again` is after how many seconds there may be more."""
+    """Claim the jobs that a worker can start now; `again` is the number of seconds until there may be more."""
     queues = [*map(_queue, request.demands)]
     known = yield "queue_rules", {"queues": encode(queues).decode()}
     rules, open_queues = read_rules(queues, known)
     claims: list[Claim] = []
     waiting: list[str] = []
     for demand in request.demands:
-        if demand.queue in open_queues and not (demand.alone and claims):  # of suspects, one at a time
+        if demand.queue in open_queues and not (demand.alone and claims):  # a suspect is claimed only on its own
             if suspects and not demand.alone and (yield from has_suspects(demand)):
                 waiting.append(demand.queue)
             found = yield from claim_queue(round_, request.worker, demand, rules[demand.queue])
@@ -122,7 +122,7 @@ def _fill(round_: Round, request: ClaimRequest, again: float | None, *, suspects
 
 
 def claim_queue(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
-    """Choose, take and read the claims of one queue, no more than the disk has room to end."""
+    """Choose, take and read the jobs of one queue: at most as many as the disk has room to end."""
     if round_.starts_left is not None and round_.starts_left < demand.slots:
         return (yield from _claim_fewer(round_, worker, demand, rules))
     if demand.ready is None and not demand.alone and not rules.regulated:
@@ -140,9 +140,9 @@ def _claim_fewer(round_: Round, worker: str, demand: QueueDemand, rules: QueueRu
 
 
 def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[list[Claim] | None]:
-    """Claim from a queue that nothing holds back, in as few statements as can be; None if requests wait there too.
+    """Claim from a queue without limits, in as few statements as possible; return None if HTTP requests wait there too.
 
-    PostgreSQL chooses, takes and reads the jobs of an only lane at once, where SQLite answers nothing.
+    If the queue has a single lane, PostgreSQL chooses, takes and reads its jobs in one statement; SQLite skips that.
     """
     queue, now = demand.queue, round_.now
     declared = yield from handler_stamps(queue, demand.modes)
@@ -182,7 +182,7 @@ _first, _number, _is_plain, _stamp = itemgetter(0), itemgetter(2), itemgetter(-2
 
 
 def _plain_claims(queue: str, worker: str, now: float, rows: Rows) -> list[Claim]:
-    """Make the claims of plain jobs out of rows of `plain_claims`."""
+    """Make claims from rows of `plain_claims`."""
     claims = []
     for row in rows:
         handler, _, n, token, id_, payload, attempts, most, start, lease, timeout, mode, entered, expires = row[:14]
@@ -195,11 +195,11 @@ def _plain_claims(queue: str, worker: str, now: float, rows: Rows) -> list[Claim
 
 
 _details = lru_cache(maxsize=256)(msgspec.json.Decoder(Details).decode)
-"""Reads details; those of most jobs are alike."""
+"""Decodes job details, with a cache: those of most jobs are alike."""
 
 
 def record_claims(round_: Round, worker: str, queue: str, claims: list[Claim], declared: Stamps) -> Script[list[Claim]]:
-    """Count and tell of what was taken."""
+    """Count the claimed jobs, note them for the journal, and return them with the risks of their handlers."""
     yield "count_claims", {"queue": queue, "worker": worker, "claims": len(claims), "now": round_.now}
     if round_.starts_left is not None:
         round_.starts_left -= len(claims)
@@ -208,20 +208,20 @@ def record_claims(round_: Round, worker: str, queue: str, claims: list[Claim], d
 
 
 def lanes_of(demand: QueueDemand) -> Script[Rows]:
-    """Read in which lanes, handler and priority, jobs wait that are wanted."""
+    """Read the lanes (handler and priority) in which wanted jobs wait."""
     lanes = "suspect_lanes" if demand.alone else "lanes"
     return (yield lanes, {"queue": demand.queue, "handlers": text(demand.handlers)})
 
 
 def has_suspects(demand: QueueDemand) -> Script[bool]:
-    """Tell whether a queue has suspects for these handlers."""
+    """Return whether a queue has suspects for these handlers."""
     return bool((yield from lanes_of(msgspec.structs.replace(demand, alone=True))))
 
 
 def pick(
     round_: Round, demand: QueueDemand, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int = 0
 ) -> Script[list[int]]:
-    """Choose so many of what waits, in their order."""
+    """Choose `wanted` waiting jobs, in their order."""
     if demand.alone:
         chosen = {"queue": demand.queue, "handlers": text(demand.handlers), "wanted": wanted}
         [(numbers,)] = yield "claim_suspects", chosen
@@ -237,12 +237,12 @@ def pick(
 
 
 def _within_reason(boost: float) -> float:
-    """Give a boost that times any age is a number: PostgreSQL refuses a product that is too small or too large."""
+    """Limit a boost so that its product with any age is a valid number: PostgreSQL refuses one that is too extreme."""
     return min(boost, LARGEST_BOOST) if boost > SMALLEST_BOOST else 0.0
 
 
 def _choose(round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int) -> Script[list[int]]:
-    """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
+    """Choose the longest-waiting job for every tenth claim, and the best jobs for the others."""
     every = LONGEST_WAITING_EVERY
     [(counted,)] = yield "claims_so_far", {"queue": queue}
     already = counted + taken
@@ -255,7 +255,7 @@ def _choose(round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, wanted
 
 
 def _heads(among: dict[str, Any], wanted: int) -> Script[list[int]]:
-    """Choose so many of what waits; where others are just taking what comes first, look further."""
+    """Choose `wanted` waiting jobs. If other claims are taking the first ones at this moment, look further."""
     found: list[int] = []
     for beyond in (0, HELD_BY_OTHERS):
         [(numbers, held)] = yield "claim_lanes", {**among, "wanted": wanted, "beyond": beyond}
@@ -266,7 +266,7 @@ def _heads(among: dict[str, Any], wanted: int) -> Script[list[int]]:
 
 
 def handler_stamps(queue: str, own: Mapping[str, ReplayMode] | None = None) -> Script[Stamps]:
-    """Read what was published of a queue's handlers; none is less strict than by the worker's `own` code."""
+    """Read what was published about a queue's handlers; no mode is less strict than in the worker's `own` code."""
     rows = yield "handler_stamps", {"queue": queue}
     found = dict(zip(map(_first, rows), map(_stamp, rows), strict=True))
     for name, mode in own.items() if own else ():
@@ -276,7 +276,7 @@ def handler_stamps(queue: str, own: Mapping[str, ReplayMode] | None = None) -> S
 
 
 def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
-    """Tell claims how risky their handlers are, where any of these is."""
+    """Set the handler's risk on each claim."""
     risks = {name: risk for name, (_, _, risk) in stamps.items() if risk is not None}
     return [msgspec.structs.replace(claim, handler_risk=risks.get(claim.handler)) for claim in claims]
 
@@ -284,7 +284,7 @@ def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
 def take(
     round_: Round, worker: str, demand: QueueDemand, rules: QueueRules, *, lanes: Rows, numbers: Sequence[int]
 ) -> Script[Stamps]:
-    """Raise attempt and token of the chosen jobs, and stamp the rules in force on them; give what is declared."""
+    """Raise the attempt and token of the chosen jobs, stamp the rules in force on them, and return the declarations."""
     declared = yield from handler_stamps(demand.queue, demand.modes)
     stamps = {"attempts": rules.attempts, "lease": rules.lease}
     for handler in {handler for handler, _ in lanes}:
@@ -296,7 +296,7 @@ def take(
 
 
 def held_claims(round_: Round, numbers: Iterable[int], *, since: int = 1) -> Script[list[Claim]]:
-    """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
+    """Read running jobs as the claims of their worker, with the effects of those whose token is above `since`."""
     [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since, "most": LARGEST_BROUGHT}
     found = _claims.decode(claims)
     if {*map(_pending, found)} - {None}:
@@ -306,14 +306,14 @@ def held_claims(round_: Round, numbers: Iterable[int], *, since: int = 1) -> Scr
 
 
 def rules_in_force(queues: Iterable[str]) -> Script[dict[str, QueueRules]]:
-    """Read the published rules of these queues; the defaults where none were declared."""
+    """Read the published rules of these queues; a queue without any has the defaults."""
     queues = [*queues]
     known = yield "queue_rules", {"queues": text(queues)}
     return read_rules(queues, known)[0]
 
 
 def read_rules(queues: Iterable[str], known: Rows) -> tuple[dict[str, QueueRules], set[str]]:
-    """Read rules out of the rows of `queue_rules`, and which of the queues are known and not paused."""
+    """Read the rules from rows of `queue_rules`, and which of the queues are known and not paused."""
     rules = dict.fromkeys(queues, DEFAULTS)
     for name in RULES.keys() & rules.keys():
         rules[name] = RULES[name]

@@ -1,4 +1,4 @@
-"""What callers ask of the store, and what they get."""
+"""What callers ask of the store, and what they get back."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class Full(msgspec.Struct, frozen=True):
-    """The queue has as many jobs due as it may have; nothing was written."""
+    """The queue has as many jobs due as `max_depth` allows; nothing was written."""
 
     most: int
 
 
 Accepted = Receipt | Conflict | Full
-"""What is answered for a new job: it is stored, or why it is not."""
+"""The answer for a new job: that it is stored, or why not."""
 
 
 class QueueDemand(msgspec.Struct, frozen=True):
-    """So many jobs of one queue, for these handlers. A queue with a gate gives none unless the gate was asked."""
+    """How many jobs of one queue are wanted, for which handlers. A gate of the queue must have been asked before."""
 
     queue: str
     handlers: tuple[str, ...]
@@ -36,11 +36,11 @@ class QueueDemand(msgspec.Struct, frozen=True):
     admission: Any = None
     """What the queue's gate said: "open", or why it is closed (`limits.Closing`)."""
     ready: dict[str, str | None] | None = None
-    """What the probes say of those handlers that require anything: why not, or None for a yes."""
+    """For each handler that requires probes, why they say no, or None if they say yes."""
     alone: bool = False
-    """Whether it wants a suspect, which runs alone, instead of other jobs."""
+    """Whether a suspect is wanted, which runs alone, instead of other jobs."""
     modes: Mapping[str, ReplayMode] | None = None
-    """The replay modes of those handlers as the worker's own code has them: no other program makes them less strict."""
+    """The replay modes of those handlers in the worker's own code: no other program can make them less strict."""
 
 
 class ClaimRequest(msgspec.Struct, frozen=True):
@@ -49,23 +49,23 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     worker: str
     demands: tuple[QueueDemand, ...]
     policy: str | None = None
-    """The mark of the policy it knows to be in force."""
+    """The mark of the policy that the worker knows."""
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
-    """What a claim brought, the rules it was made under, and when more comes due."""
+    """The claimed jobs, the rules they were claimed under, and the seconds until more come due."""
 
     claims: list[Claim]
     rules: dict[str, QueueRules]
     next_due: float | None
     policy: Any = None
-    """The policy in force, where it is another one than the worker knew."""
+    """The policy in force, if the worker knew a different one."""
     suspects: tuple[str, ...] = ()
     """The queues that have suspects for this worker's handlers."""
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """What a process declares: in code, and with the rules that its settings file names."""
+    """What a process declares in code, and the rules that its settings file names."""
 
     queues: dict[str, QueueRules]
     handlers: Sequence[msgspec.Struct]

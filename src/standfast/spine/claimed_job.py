@@ -1,4 +1,4 @@
-"""The job as its handler gets it."""
+"""The job as its handler receives it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from standfast.rules import QueueRules
 
 _decode = msgspec.json.decode
 SESSION: ContextVar[str | None] = ContextVar("standfast_session", default=None)
-"""The session that code runs for."""
+"""The session for which the current code runs."""
 CURRENT: ContextVar[ClaimedJob | None] = ContextVar("standfast_job", default=None)
-"""The job that code runs for: its log lines name it."""
+"""The job for which the current code runs; log lines name it."""
 
 
 def current_session() -> str | None:
-    """Give the session this code runs for, also while a worker replays its work."""
+    """Return the session for which the current code runs, also when a worker repeats that session's work."""
     return SESSION.get()
 
 
@@ -27,14 +27,14 @@ class WorkDone(Protocol):
     """The effects that an attempt recorded."""
 
     def added_to(self, claim: Claim) -> Claim:
-        """Give a claim with them."""
+        """Return the claim with these effects added."""
 
 
 class ClaimedJob:
-    """One attempt at a job. `keeper` is for wings that add to it."""
+    """One attempt at a job. `keeper` is for wings that add to this class."""
 
     _ledger: WorkDone | None = None
-    add_to_end: Any = None  # where a wing has something to write with the attempt's end, what adds it to that
+    add_to_end: Any = None  # a wing's function that adds what it has to write to the attempt's end
 
     def __init__(self, claim: Claim, rules: QueueRules, input: Any = None, keeper: Any = None) -> None:
         self._claim = claim
@@ -50,7 +50,7 @@ class ClaimedJob:
 
     @property
     def queue(self) -> str:
-        """The queue it came through."""
+        """The queue it was enqueued in."""
         return self._claim.queue
 
     @property
@@ -60,7 +60,7 @@ class ClaimedJob:
 
     @cached_property
     def payload(self) -> Any:
-        """What was enqueued."""
+        """The payload that was enqueued."""
         return _decode(self._claim.payload)
 
     @property
@@ -75,37 +75,37 @@ class ClaimedJob:
 
     @property
     def idempotency_key(self) -> str:
-        """A stable key to hand to receivers: the caller's, else the job's id; an amended payload has another one."""
+        """A stable key for receivers: the caller's key, else the job's id. An amended payload has a new one."""
         return self._claim.idempotency_key or self._claim.identity
 
     @property
     def identity(self) -> str:
-        """What names this work, the same on every attempt and replay: the job's id, until its payload is amended."""
+        """What identifies this work on every attempt and replay: the job's id, until its payload is amended."""
         return self._claim.identity
 
     @property
     def repeatable(self) -> bool:
-        """Whether this may run again automatically if its outcome is unknown."""
+        """Whether this job may run again automatically if its outcome is unknown."""
         return self._claim.repeatable
 
     @property
     def timeout(self) -> float | None:
-        """How many seconds this attempt may take; None is no limit."""
+        """How many seconds this attempt may take; None means no limit."""
         return self._claim.timeout
 
     @property
     def session(self) -> str | None:
-        """The session this was enqueued for."""
+        """The session this job was enqueued for."""
         return self._claim.details.session
 
     @property
     def requester(self) -> str | None:
-        """Who asked for this."""
+        """Who asked for this job."""
         return self._claim.details.requester
 
     @property
     def coalesced(self) -> Coalesced | None:
-        """What was folded into this job while it waited: how many, and the last of them."""
+        """What was folded into this job while it waited: how many jobs, and the last of them."""
         return self._claim.coalesced
 
     @property
@@ -114,5 +114,5 @@ class ClaimedJob:
         return self._claim.details.labels or {}
 
     def as_it_stands(self, claim: Claim) -> Claim:
-        """Give a claim of this job with the effects of this attempt so far."""
+        """Return a claim of this job with the effects that this attempt has recorded so far."""
         return claim if self._ledger is None else self._ledger.added_to(claim)

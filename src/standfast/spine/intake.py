@@ -1,4 +1,4 @@
-"""How jobs come in: wings answer those that are not to be stored, then bodies are written, then a hot row for each."""
+"""How jobs are stored: wings answer those that must not be stored, then bodies are written, then a hot row for each."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ UNDECLARED = KnownQueue()
 _id, _queue, _payload = attrgetter("id"), attrgetter("queue"), attrgetter("payload")
 _key, _details = attrgetter("idempotency_key"), attrgetter("details")
 _wings_part = attrgetter("idempotency_key", "thread_key")
-"""What has wings take part in storing a job: they ask what is here already."""
+"""A job with one of these is not plain: wings first check what is already stored."""
 _first_seen_at, _max_depth = attrgetter("first_seen_at"), attrgetter("max_depth")
 _receipt = partial(tuple.__new__, Receipt)
 
 
 @writes(room=ROOM_TO_ACCEPT, newcomers=iter, leads=True)
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
-    """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
+    """Store new jobs; return a Receipt, a Conflict or a Full for each."""
     if not jobs:
         return []
     if round_.riders.shortcuts and {*map(_wings_part, jobs)} == {(None, None)}:
@@ -40,7 +40,7 @@ def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
 
 
 def _past_wings(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | Conflict | Full]]:
-    """Store new jobs that wings have a part in: they may be here already, be folded into another, or find no room."""
+    """Store new jobs that involve wings: they may exist already, be folded into another job, or find no room."""
     riders = round_.riders
     for expects in riders.expects:
         yield from expects(round_, jobs)
@@ -66,7 +66,7 @@ def _past_wings(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | 
 
 
 def known_queues(queues: set[str]) -> Script[dict[str, KnownQueue]]:
-    """Read what newcomers to these queues must know; a queue that was never declared is written down."""
+    """Read the rules that matter for new jobs of these queues; register queues that were never declared."""
     known = dict.fromkeys(queues, UNDECLARED)
     names = encode(sorted(queues)).decode()
     found = yield "known_queues", {"queues": names}
@@ -80,7 +80,7 @@ def known_queues(queues: set[str]) -> Script[dict[str, KnownQueue]]:
 def _join_threads(
     round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answers
 ) -> Script[dict[str, str | None]]:
-    """Store newcomers that have a thread, one by one; give the job that each was taken in by, by its own id."""
+    """Store new jobs that have a thread, one by one; return the id of the job that took each in, by its own id."""
     taken_in: dict[str, str | None] = {}
     for job in jobs:
         answers[job.id] = answer = yield from round_.riders.takes_in(round_, job, known)
@@ -90,7 +90,7 @@ def _join_threads(
 
 
 def _naming(taken_in: dict[str, str | None], answer: Receipt | Conflict | Full) -> Receipt | Conflict | Full:
-    """Have an answer about a job of this round name the one that took it in."""
+    """Replace the id in an answer about a job of this round by the id of the job that took it in."""
     if isinstance(answer, Full):
         return answer
     if isinstance(answer, Conflict):
@@ -99,7 +99,7 @@ def _naming(taken_in: dict[str, str | None], answer: Receipt | Conflict | Full) 
 
 
 class Terms(NamedTuple):
-    """What a job's hot row is made of: jobs with the same terms get theirs by one statement."""
+    """What a job's hot row is made of. Jobs with the same terms get their rows from one statement."""
 
     queue: str
     handler: str
@@ -115,7 +115,7 @@ _terms = attrgetter(*Terms._fields)
 
 
 def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Any, tuple[Sequence[int], list[str]]]:
-    """Put the numbers and ids of jobs together that have the same terms: they are written alike."""
+    """Group the numbers and ids of jobs by their terms: jobs with the same terms are written alike."""
     every, ids = [*map(_terms, jobs)], [*map(_id, jobs)]
     if every.count(every[0]) == len(every):
         return {every[0]: (numbers, ids)}
@@ -130,7 +130,7 @@ def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Any, tuple
 
 
 def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[int]:
-    """Write bodies and hot rows of the jobs there is room for; give the first one's number."""
+    """Write bodies and hot rows of the jobs that there is room for; return the number of the first."""
     admitted = jobs
     for makes_room in round_.riders.makes_room:
         admitted = yield from makes_room(admitted, known, answers)
@@ -138,12 +138,12 @@ def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answer
 
 
 def next_numbers(count: int) -> Script[list[int]]:
-    """Give so many numbers that no job has, counting up."""
+    """Return `count` numbers that no job has, in ascending order."""
     return [*chain.from_iterable((yield "next_numbers", {"count": count}))]
 
 
 def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
-    """Write bodies and hot rows; give the first one's number."""
+    """Write bodies and hot rows; return the number of the first job."""
     now = round_.now
     numbers = yield from next_numbers(len(jobs))
     first = numbers[0]
@@ -167,14 +167,14 @@ def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
 
 
 def _new_ones(numbers: Sequence[int], jobs: Sequence[NewJob]) -> Script[tuple[list[int], list[NewJob]]]:
-    """Read which bodies are new; the others came before, with a commit that no answer told of, and have hot rows."""
+    """Read which bodies are new. The others came with an earlier commit whose answer was lost, and have hot rows."""
     new: dict[int, str] = dict((yield "bodies_of", {"numbers": text(numbers)}))
     pairs = [(n, job) for n, job in zip(numbers, jobs, strict=True) if n in new]
     return [n for n, _ in pairs], [job for _, job in pairs]
 
 
 def hot_row(round_: Round, terms: Terms, queue: KnownQueue) -> dict[str, Any]:
-    """Lay the hot row of these terms out. Wall times become queue times here."""
+    """Build the hot row for these terms. Wall times become queue times here."""
     now = round_.now
     due_at = round_.due_at(terms.delay, terms.at) if terms.delay or terms.at is not None else now
     expires = None if terms.expires is None else terms.expires - round_.skew
@@ -195,5 +195,5 @@ def hot_row(round_: Round, terms: Terms, queue: KnownQueue) -> dict[str, Any]:
 
 
 def first_seen(round_: Round, job: NewJob) -> float | None:
-    """Give since when a newcomer is wanted, as queue time, if that is longer than it is here."""
+    """Return the queue time since which a new job has been wanted, but not later than now; None if it was not given."""
     return None if job.first_seen_at is None else min(job.first_seen_at - round_.skew, round_.now)

@@ -1,4 +1,4 @@
-"""The one door a payload goes through: JSON that every engine and every language reads back the same."""
+"""The checks every payload passes: JSON that every engine and every language reads back unchanged."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from standfast.errors import PayloadRejected
 from standfast.outcome import LARGEST_RESULT
 
 LARGEST = 256 * 1024
-"""Bytes of canonical text a payload may have."""
+"""The most bytes that a payload's canonical text may have."""
 DEEPEST = 64
-"""Levels of lists and dicts a payload may have."""
+"""How many levels of lists and dicts a payload may have."""
 LONGEST_PATH = 200
-"""Characters that a refusal has for the place of what it refuses."""
+"""How many characters of a refusal may say where in the payload the problem is."""
 NOT_JSON = "which is not JSON; convert it first"
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 
@@ -32,7 +32,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def canonical(payload: Any, *, largest: int = LARGEST) -> str:
-    """Check a payload and give its canonical text: sorted keys, no white space."""
+    """Check a payload and return its canonical text: sorted keys, no white space."""
     plain = payload if type(payload) in JSON_TYPES else _to_plain(payload)
     _check(plain, largest)
     try:
@@ -49,13 +49,13 @@ def canonical(payload: Any, *, largest: int = LARGEST) -> str:
 
 
 def encode_value(value: Any) -> str:
-    """Give the text of a result, a receipt or a step's value, with whatever typed values are in it.
+    """Return the text of a result, a receipt or a step's value, including any typed values inside it.
 
-    Raises PayloadRejected for what JSON cannot say, or what is too big.
+    Raises PayloadRejected if JSON cannot express the value, or it is too large.
     """
     try:
         return canonical(value, largest=LARGEST_RESULT)
-    except PayloadRejected:  # it may hold typed values further inside, which few do
+    except PayloadRejected:  # there may be typed values further inside, which is rare
         return canonical(call_guarded(partial(_builtins, value), _unwritable), largest=LARGEST_RESULT)
 
 
@@ -75,12 +75,12 @@ def _dumped(value: Any) -> Any:
 
 
 def sha256(text: str) -> str:
-    """Give the hash a payload is known by."""
+    """Return the hash that identifies a payload."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def fingerprint(handler: str, text: str) -> str:
-    """Give what a second job with the same key must match: handler and payload, nothing else."""
+    """Return what a second job with the same key must match: a hash of handler and payload, and nothing else."""
     return sha256(f"{handler}\0{text}")
 
 
@@ -88,22 +88,22 @@ JSON_TYPES = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
 
 
 def _to_plain(payload: Any) -> Any:
-    """Accept typed payloads: a msgspec Struct, a dataclass, or a pydantic model."""
+    """Convert typed payloads: a msgspec Struct, a dataclass, or a pydantic model."""
     dump = getattr(payload, "model_dump", None)
     try:
         if callable(dump):
             return dump(mode="json", by_alias=True)
         if isinstance(payload, msgspec.Struct) or hasattr(payload, "__dataclass_fields__"):
             return msgspec.to_builtins(payload)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of one of its fields
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # raised by one of its fields
         raise PayloadRejected(f"the payload cannot be written as JSON: {error}; nothing was written") from error
     raise PayloadRejected(f"the payload is of type {type(payload).__name__}, {NOT_JSON}; nothing was written")
 
 
 def _check(payload: Any, largest: int) -> None:
-    """Walk the payload level by level, refusing what would not come back as it went in.
+    """Walk the payload level by level and refuse any value that would not be read back unchanged.
 
-    A level with more values than there may be bytes ends the walk: lists that share lists can unfold without end.
+    The walk stops at a level with more values than there may be bytes: lists that share lists can unfold without end.
     """
     level, depth = [payload], 0
     while level:
@@ -134,7 +134,7 @@ def _check(payload: Any, largest: int) -> None:
 
 
 def _check_flat(level: list[Any]) -> None:
-    """Refuse lists and dicts on the last level there may be, empty ones too."""
+    """Refuse lists and dicts below the deepest level allowed, even empty ones."""
     if any(type(value) in _NESTING for value in level):
         raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
 
@@ -146,14 +146,14 @@ def _wrong_key(key: object) -> str:
 
 
 def _refusal(payload: Any, value: Any, words: str) -> PayloadRejected:
-    """Word a refusal, and say where the value is that it is about."""
+    """Build a refusal that says where in the payload the value is."""
     return PayloadRejected(f"{words}{_place(payload, lambda each: each is value)}; nothing was written")
 
 
 def _place(payload: Any, wrong: Callable[[Any], bool]) -> str:
-    """Say where in a payload the first such value is, as `, at payload.a[3]`; nothing for the payload itself.
+    """Say where in a payload the first wrong value is, as `, at payload.a[3]`; nothing for the payload itself.
 
-    Only a refusal pays for this walk, which goes no deeper than the one that refuses.
+    Only a refusal pays for this walk, and it goes no deeper than the check that refused.
     """
     level = [("payload", payload)]
     while level:
@@ -179,7 +179,7 @@ def _is_no_unicode(value: Any) -> bool:
 
 
 class _Twice(Exception):
-    """A key that is there twice."""
+    """A key occurs twice."""
 
 
 def _whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -190,11 +190,11 @@ def _whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_whole).decode
-"""Made once: that costs more than to read a small payload."""
+"""Made once, because making it costs more than reading a small payload."""
 
 
 def parse(raw: bytes | str, what: str = "the payload") -> Any:
-    """Read a payload from outside, refusing what Python's or msgspec's reader would quietly change."""
+    """Read a payload from outside, and refuse what Python's or msgspec's reader would silently change."""
     try:
         return _decode(raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass"))
     except _Twice as error:

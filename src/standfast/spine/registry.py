@@ -1,4 +1,4 @@
-"""Handlers: the functions that do a queue's work, with what each declares."""
+"""Handlers: the functions that do a queue's work, and what each declares."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     risk: Risk | None = None
     timeout: float | None = None
     consent: bool = False
-    """Whether a session must have consented before this is entered for it."""
+    """Whether a session must have consented before the handler is entered for it."""
     when_landed: WhenLanded | None = None
-    """What to do when a look finds every effect; None resumes a handler that records its effects."""
+    """What to do when a look finds every effect. None resumes a handler that records its effects."""
 
 
 class Handler(Generic[T, R]):
-    """A registered function of payloads T with results R. Call it as the function it is, or `.enqueue` work for it."""
+    """A registered function of payloads T with results R. Call it like the function, or `.enqueue` work for it."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class Handler(Generic[T, R]):
         self.declaration = declaration
         self.input = input
         self.returns = returns
-        """The type of its results, where it says so."""
+        """The type of its results, if it declares one."""
         self.soft = soft
         self.effects = effects
-        """Its effects, or a function that gives them for a job."""
+        """Its effects, or a function that returns them for a job."""
         self.requires = requires
-        """The probes that must say yes before it is entered."""
+        """The probes that must say yes before the handler is entered."""
         self.guarded = self.has_effects or declaration.consent
-        """Whether hooks are called before it is entered."""
+        """Whether hooks are called before the handler is entered."""
         self._identity = identity
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._door = door
@@ -89,7 +89,7 @@ class Handler(Generic[T, R]):
 
     @property
     def has_effects(self) -> bool:
-        """Whether it declares effects, or a function that gives them."""
+        """Whether it declares effects, or a function that returns them."""
         return callable(self.effects) or bool(self.effects)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -98,7 +98,7 @@ class Handler(Generic[T, R]):
 
     @property
     def sync(self) -> SyncHandler[T, R]:
-        """The same verbs as plain calls, for code without `await`: `send.sync.enqueue(mail)`."""
+        """The same methods as blocking calls, for code without `await`: `send.sync.enqueue(mail)`."""
         return SyncHandler(self)
 
     @overload
@@ -118,7 +118,7 @@ class Handler(Generic[T, R]):
     @overload
     async def run(self, payload: T, **options: Unpack[RunOptions]) -> Reply[R]: ...
     async def run(self, payload: Any = None, **options: Unpack[RunOptions]) -> Reply[R]:
-        """Call this handler here and now, recorded before it is called; the Reply says what came of it."""
+        """Call this handler here and now. The call is recorded first; the Reply says how it ended."""
         return await cast("Calls", self._door).run(self, payload, **options)
 
     @overload
@@ -126,7 +126,7 @@ class Handler(Generic[T, R]):
     @overload
     async def submit(self, payload: T, **options: Unpack[SubmitOptions]) -> Reply[R]: ...
     async def submit(self, payload: Any = None, **options: Unpack[SubmitOptions]) -> Reply[R]:
-        """Have a worker call this handler, once; the Reply comes at once and says that it is not done."""
+        """Let a worker call this handler, once. The Reply comes at once and says that the call is not done yet."""
         return await cast("Calls", self._door).submit(self, payload, **options)
 
     def read(self, payload: str, *, collected: bool = False) -> Any:
@@ -140,11 +140,11 @@ class Handler(Generic[T, R]):
         return call_guarded(read, self._misfit)
 
     def identity_of(self, given: Any, payload: str) -> str:
-        """Give what makes two payloads the same work: their text, unless the handler knows better by its input."""
+        """Return what makes two payloads the same work: their text, unless the handler computes it from its input."""
         return payload if self._identity is None or given is None else self._identity(given)
 
     def _misfit(self, error: Exception) -> NoReturn:
-        """Refuse what could not be read, whatever the reader raised: the handler is not entered."""
+        """Refuse a payload that could not be read, whatever the reader raised; the handler is not entered."""
         raise PayloadRejected.by(self.name, error) from error
 
     def _read_each(self, payload: str) -> list[Any]:
@@ -160,20 +160,20 @@ class Registry:
 
     def __init__(self) -> None:
         self.own: dict[tuple[str, str], Handler] = {}
-        """Those that were registered, by queue and name."""
+        """The handlers that the application registered, by queue and name."""
         self.of_every_queue: dict[str, Handler] = {}
-        """Those that are built in, by name."""
+        """The built-in handlers, by name."""
         self.with_requirements: dict[str, tuple[Handler, ...]] = {}
-        """By queue, the handlers that have probes."""
+        """The handlers that have probes, by queue."""
         self.strict_modes: dict[str, dict[str, ReplayMode]] = {}
-        """By queue, the replay modes of the handlers that do not simply repeat, or follow a default."""
+        """The replay modes other than `replay`, by queue and handler."""
         self.gates: dict[str, Function] = {}
-        """The functions that are asked before anything of a queue starts."""
+        """The functions that are asked before any job of a queue starts, by queue."""
         self.failure_hooks: list[Function] = []
-        """The functions that are called when an attempt has failed."""
+        """The functions that are called after an attempt failed."""
 
     def add(self, handler: Handler) -> None:
-        """Register a handler; a second one of the same name in a queue is a mistake."""
+        """Register a handler; refuse a second one with the same name in a queue."""
         if handler.name in self.of_every_queue:
             raise ConfigurationError(f"every queue has a handler named {handler.name!r}; give yours another name=")
         key = (handler.queue, handler.name)
@@ -186,11 +186,11 @@ class Registry:
             self.with_requirements[handler.queue] = (*self.requiring(handler.queue), handler)
 
     def requiring(self, queue: str) -> Sequence[Handler]:
-        """Give the handlers of a queue that have probes."""
+        """Return the handlers of a queue that have probes."""
         return self.with_requirements.get(queue, ())
 
     def add_gate(self, queue: str, gate: Any) -> None:
-        """Remember the function that is asked before anything of a queue starts; a URL is known by the rules."""
+        """Remember a function that is asked before any job of a queue starts; a gate that is a URL is in the rules."""
         if callable(gate):
             self.gates[queue] = gate
 
@@ -212,15 +212,15 @@ class Registry:
         return tuple(self.of_every_queue)
 
     def find(self, queue: str, name: str) -> Handler | None:
-        """Give a handler, if this process has it."""
+        """Return a handler, if this process has it."""
         return self.own.get((queue, name)) or self.of_every_queue.get(name)
 
     def queues_of(self, name: str) -> list[str]:
-        """Give the queues that have a handler of this name, not counting those that every queue has."""
+        """Return the queues that have a registered handler of this name; built-in handlers do not count."""
         return sorted(queue for queue, each in list(self.own) if each == name)
 
     def lanes(self, queues: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
-        """Give the handlers' names of each queue (of all, or of those asked for)."""
+        """Return the names of the handlers of each queue (of all queues, or of the given ones)."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(queues or (), self.built_in)
         for queue, name in list(self.own):
             if queues is None or queue in queues:
@@ -228,23 +228,23 @@ class Registry:
         return found
 
     def unserved(self, queues: Sequence[str]) -> list[str]:
-        """Give the queues without a registered handler: only jobs for built-in handlers run there."""
+        """Return the queues without a registered handler: only jobs for built-in handlers run there."""
         known = {queue for queue, _ in list(self.own)}
         return [queue for queue in queues if queue not in known]
 
     def declarations(self) -> list[Declaration]:
-        """Give what is to be published."""
-        handlers = list(self.own.values())  # at once: heartbeats ask from a thread of their own
+        """Return the declarations to publish."""
+        handlers = list(self.own.values())  # copied first: heartbeats call this from a thread of their own
         return [handler.declaration for handler in handlers]
 
 
 def _check_takes_a_job(function: Function, name: str) -> None:
-    """Refuse a function that could not be called with a job, now rather than when the first job is there."""
+    """Refuse a function that cannot be called with a job, now rather than when the first job arrives."""
     if not callable(function):
         raise ConfigurationError(f"handler {name} must be a function, not {function!r}")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # written in C, and does not tell
+    except (TypeError, ValueError):  # a function in C that does not say
         return
     try:
         signature.bind(None)

@@ -16,11 +16,11 @@ from standfast.lifecycle import Transition
 from standfast.store.steps import Round, Script
 
 Marks = Mapping[int, Any]
-"""By number of a job, what wings must know of its row: the limits it takes a place of, and its step of a workflow."""
+"""What wings must know of a job's row, by its number: the limits it takes a place of, and its step of a workflow."""
 
 
 Answers = dict[str, Any]
-"""A Receipt, a Conflict or a Full for each newcomer that has its answer, by id."""
+"""A Receipt, a Conflict or a Full, by id, for each new job that already has its answer."""
 
 
 class KnownQueue(NamedTuple):
@@ -35,32 +35,32 @@ Queues = Mapping[str, KnownQueue]
 
 
 class FollowUps(NamedTuple):
-    """Moves that follow from others: `made` by a wing's own statement already, or `decided` and still to be applied."""
+    """Moves that follow from others: `made` by a wing's own statement already, or `decided` and not applied yet."""
 
     made: Sequence[Transition] = ()
     decided: Sequence[Transition] = ()
 
 
 class Riders(msgspec.Struct, frozen=True, kw_only=True):
-    """The functions of wings, by moment."""
+    """The functions of wings, by the moment they are called."""
 
     shortcuts: bool = True
-    """Whether plain jobs skip all of them. A test switches this off and checks that the result is the same."""
+    """Whether plain jobs skip all wings. A test switches this off and checks that the result is the same."""
     names: Callable[[Round, Sequence[NewJob], Sequence[str]], Script[None]] | None = None
-    """Lock the threads of these newcomers, with these other names, before any row is touched."""
+    """Lock the threads of these new jobs, and these other names, before any row is touched."""
 
     # --- a job comes in
 
     expects: tuple[Callable[[Round, Sequence[NewJob]], Script[None]], ...] = ()
-    """Before any row is touched: lock the names that these newcomers need."""
+    """Before any row is touched: lock the names that these new jobs need."""
     accepts: tuple[Callable[[Round, Sequence[NewJob], Queues, Answers], Script[None]], ...] = ()
-    """Before newcomers are stored: answer those that must not be stored, such as duplicates."""
+    """Before new jobs are stored: answer those that must not be stored, such as duplicates."""
     makes_room: tuple[Callable[[Sequence[NewJob], Queues, Answers], Script[Sequence[NewJob]]], ...] = ()
-    """Return the newcomers that their queues have room for; answer the others."""
+    """Return the new jobs that their queues have room for; answer the others."""
     takes_in: Callable[[Round, NewJob, Queues], Script[Any]] | None = None
-    """Store a newcomer that has a thread; return its answer."""
+    """Store a new job that has a thread; return its answer."""
     refuses: tuple[Callable[[Answers], Script[None]], ...] = ()
-    """Undo what was taken for newcomers that were refused after all."""
+    """Undo what was taken for new jobs that were refused in the end."""
 
     # --- a job is claimed
 
@@ -71,7 +71,7 @@ class Riders(msgspec.Struct, frozen=True, kw_only=True):
     admits: Callable[..., Script[Any]] | None = None
     """Claim from a queue that has a limit, a rate, a gate, a breaker or a probe."""
     brings: tuple[Callable[[list[Claim]], Script[list[Claim]]], ...] = ()
-    """Fill in what claims carry for wings."""
+    """Fill in the fields of claims that belong to wings."""
     informs: Callable[[], Script[Any]] | None = None
     """Return the policy in force, for a worker that knows an older one."""
 
@@ -82,7 +82,7 @@ class Riders(msgspec.Struct, frozen=True, kw_only=True):
     revises: tuple[Callable[[list[Transition]], Script[list[Transition]]], ...] = ()
     """Once the jobs are locked: change decisions that were overtaken, for example by a cancellation."""
     guards: tuple[Callable[[Sequence[Transition]], Script[Collection[int]]], ...] = ()
-    """Return the places of moves whose reason is gone: they do not land."""
+    """Return the positions of moves whose reason is gone: they do not land."""
     writes: tuple[Callable[[Round, Sequence[Transition]], Script[None]], ...] = ()
     """Write a wing's own rows for these moves."""
     follows: tuple[Callable[[Round, Sequence[Transition], Marks], Script[FollowUps | None]], ...] = ()
@@ -91,6 +91,6 @@ class Riders(msgspec.Struct, frozen=True, kw_only=True):
     # --- the round ends
 
     settles: tuple[Callable[[Round], Script[None]], ...] = ()
-    """After every lock that is waited for, before any claim, and again when the round closes."""
+    """After every lock that may have to wait, before any claim, and again when the round closes."""
     closes: tuple[Callable[[Round], Script[None]], ...] = ()
     """At the very end of the transaction."""

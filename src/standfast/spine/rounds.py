@@ -1,4 +1,4 @@
-"""The course of every transaction: names are locked, scripts run, wings settle, and what happened is written down."""
+"""The course of every transaction: lock names, run scripts, let wings settle, and write down what happened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.store.scripts import Call, Feeds
 from standfast.store.steps import Round, Script, encode
 
 NOTICES_A_ROW = 5000
-"""So many notices one row of the journal has at most: as many as calls that are written together."""
+"""The most notices that one row of the journal holds: as many as calls that are written together."""
 
 Entry = tuple[str, str, Sequence[str]]
 """What happened, in which queue, to which jobs."""
@@ -23,7 +23,7 @@ _thread_key = attrgetter("thread_key")
 
 
 def run(round_: Round, calls: list[Call], feeds: Feeds | None) -> Script[list[list[Any]]]:
-    """Run the scripts of a round in their turns, then the claims that it `feeds`; give the results of each."""
+    """Run the scripts of a round in order, then the claims that it `feeds`; return the results of each."""
     yield from lock(round_, calls)
     results = []
     for call in calls:
@@ -35,7 +35,7 @@ def run(round_: Round, calls: list[Call], feeds: Feeds | None) -> Script[list[li
 
 
 def _feed(round_: Round, calls: list[Call], feeds: Feeds) -> Script[list[list[Any]]]:
-    """Run the standing claims that this round brings work for, as further calls of it; give their results."""
+    """Run the standing claims for which this round has work, as further calls of the round; return their results."""
     fed = feeds(round_)
     results = []
     for call in fed:
@@ -48,13 +48,13 @@ def _feed(round_: Round, calls: list[Call], feeds: Feeds) -> Script[list[list[An
 
 
 def _narrowed(request: Any, queues: Collection[str]) -> Any:
-    """Have a standing claim look only at the queues that this round gives work to."""
+    """Limit a standing claim to the queues that this round brings work to."""
     wanted = tuple(demand for demand in request.demands if demand.queue in queues)
     return msgspec.structs.replace(request, demands=wanted)
 
 
 def _forget_claimed_work(round_: Round) -> None:
-    """Wake no worker for newcomers that were claimed in the round that brought them, where nothing else came."""
+    """Wake no worker for a queue whose only news is jobs that were both enqueued and claimed in this round."""
     for queue in [*round_.work]:
         kinds = {kind for kind, of in round_.notices if of == queue}
         enqueued, claimed = round_.notices[NoticeKind.ENQUEUED, queue], round_.notices[NoticeKind.CLAIMED, queue]
@@ -63,7 +63,7 @@ def _forget_claimed_work(round_: Round) -> None:
 
 
 def lock(round_: Round, calls: Sequence[Call]) -> Script[None]:
-    """Lock the names that the scripts of a round need before any row, and note the jobs that they will lock."""
+    """Lock the names that a round's scripts need, before any row, and note which jobs they will lock."""
     threaded: list[NewJob] = []
     names: list[str] = []
     for script, items, _ in calls:
@@ -78,7 +78,7 @@ def lock(round_: Round, calls: Sequence[Call]) -> Script[None]:
 
 
 def close(round_: Round) -> Script[None]:
-    """Write the round's journal row and counters, between what wings have to settle and to close."""
+    """Write the round's journal rows and counters; wings settle before that, and close after it."""
     if round_.states:
         yield from settle(round_)
     if round_.notices:
@@ -98,13 +98,13 @@ def close(round_: Round) -> Script[None]:
 
 
 def settle(round_: Round) -> Script[None]:
-    """Have wings settle what the round left them: after every lock that is waited for, and before any claim."""
+    """Let wings settle what the round left them: after every lock that may have to wait, and before any claim."""
     for settles in round_.riders.settles:
         yield from settles(round_)
 
 
 def _journal_rows(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Give what is told as several rows, where there are many: readers take a row in one piece."""
+    """Split the entries into several journal rows if there are many: readers take a row as a whole."""
     row: list[Entry] = []
     room = NOTICES_A_ROW
     for kind, queue, ids in entries:

@@ -50,7 +50,7 @@ UNWANTED = Failure(
 )
 """The failure of an attempt that was stopped because its job was cancelled."""
 MOST_THREADS = 1 << 16
-"""Threads for plain functions are made as they are needed; the worker's slots limit their number."""
+"""Threads for plain functions are started as needed; in practice the worker's slots limit their number."""
 Cut = Literal["timeout", "drain", "lost", "cancel"]
 Call = Callable[[ClaimedJob], Awaitable[Any]]
 
@@ -62,7 +62,7 @@ class Running(msgspec.Struct, eq=False):
     rules: QueueRules
     began: float = msgspec.field(default_factory=time.monotonic)
     job: ClaimedJob | None = None
-    """The job as its handler gets it; None until the handler is entered."""
+    """The job that its handler receives; None until the handler is entered."""
     task: asyncio.Task[Any] | None = None
     thread: Future[Any] | None = None
     is_async: bool = True
@@ -70,20 +70,20 @@ class Running(msgspec.Struct, eq=False):
     cut: Cut | None = None
     deadline: float | None = None
     span: Any = None
-    """The span of the attempt, if traces are on."""
+    """The span of the attempt, if tracing is on."""
     error: BaseException | None = None
-    """What its handler raised, until its end is on disk."""
+    """The exception that its handler raised, kept until its end is on disk."""
 
     @property
     def as_it_stands(self) -> Claim:
-        """The claim, with the effects of this attempt so far."""
+        """The claim, with the effects that this attempt has recorded so far."""
         return self.claim if self.job is None else self.job.as_it_stands(self.claim)
 
     def stop(self, why: Cut) -> None:
         """Stop the attempt. An async handler is cancelled; a plain function keeps its slot until it returns."""
         self.cut = self.cut or why
         if self.task is None or self.task.done() or (self.job is None and not self.looking):
-            return  # not entered yet: it will see the cut and not enter
+            return  # not entered yet: it will see the cut, and not enter
         if self.job is not None:
             self.job.cancelled = True
         if self.is_async:
@@ -91,18 +91,18 @@ class Running(msgspec.Struct, eq=False):
 
 
 class HandlerHooks(msgspec.Struct, frozen=True, kw_only=True):
-    """What wings do around a handler. `worker/handler_hooks.py` says which, and in which order."""
+    """What wings do around a handler. `worker/handler_hooks.py` says which wings, and in which order."""
 
     makes_job: Callable[[Claim, QueueRules, Any], ClaimedJob] = ClaimedJob
-    """Makes the job that the handler gets, and the other hooks too."""
+    """Makes the job that the handler receives; hooks receive it too."""
     enters: tuple[Callable[[Running, Handler, Any], Awaitable[Outcome | None]], ...] = ()
     """Before a guarded handler: each may end the attempt by returning an outcome."""
     leaves: Callable[[Any, Failed], Failed] = lambda _job, failed: failed
-    """After a handler that failed: may change the outcome, by the effects that were recorded."""
+    """After a handler that failed: may change the outcome, according to the effects that were recorded."""
     middleware: Sequence[Callable[[Handler, Call], Call]] = ()
-    """What puts the application's middleware around the call of a handler, the innermost first."""
+    """Functions that wrap the application's middleware around the call of a handler, the innermost first."""
     looks_back: Callable[[Running, Handler, Outcome], Awaitable[Outcome]] | None = None
-    """After a guarded handler that did not succeed: looks whether its effects exist all the same."""
+    """After a guarded handler that did not succeed: looks whether its effects exist nevertheless."""
 
 
 class Attempts:
@@ -144,7 +144,7 @@ class Attempts:
         return self._around.leaves(job, outcome) if isinstance(outcome, Failed) else outcome
 
     async def _guarded(self, running: Running, handler: Handler, job: ClaimedJob) -> Outcome | None:
-        """Call the hooks of a guarded handler; give the outcome if one of them ends the attempt."""
+        """Call the hooks of a guarded handler; return the outcome if one of them ends the attempt."""
         for enter in self._around.enters:
             ended = await enter(running, handler, job)
             if ended is not None or running.cut is not None:
@@ -152,7 +152,7 @@ class Attempts:
         return None
 
     async def look_back(self, running: Running, outcome: Outcome) -> Outcome:
-        """Look whether an attempt had its effects although it did not succeed; give its outcome, knowing that."""
+        """Look whether an attempt that did not succeed had its effects; return its outcome in that light."""
         handler = self._registry.find(running.claim.queue, running.claim.handler)
         if handler is None or not handler.guarded or running.job is None or self._around.looks_back is None:
             return outcome
@@ -161,7 +161,7 @@ class Attempts:
     async def _in_thread(self, handler: Handler, running: Running, job: ClaimedJob) -> Any:
         """Run a plain function in a thread, and wait until it returns, even when cancelled: a thread cannot be stopped.
 
-        If the attempt ended before its function did, the job could run a second time beside it.
+        If the attempt ended before its function did, a second run of the job could overlap with it.
         """
         context = copy_context()
         running.thread = self._threads.submit(context.run, call_plain, handler.function, job)
@@ -171,10 +171,10 @@ class Attempts:
                 await asyncio.wait([returned])
             except asyncio.CancelledError:  # the whole loop is being stopped
                 running.stop("drain")
-        for variable in context:  # what the function set is seen by the middleware around it
+        for variable in context:  # so that the middleware sees the values the function set
             variable.set(context[variable])
         result = returned.result()
-        if inspect.isawaitable(result):  # a plain function around an async one, as many decorators are
+        if inspect.isawaitable(result):  # a plain function that wraps an async one, as many decorators do
             running.is_async = True
             if running.cut is not None:
                 running.stop(running.cut)
@@ -190,18 +190,18 @@ def call_plain(function: Callable[..., Any], job: ClaimedJob) -> Any:
     """Call a plain function with its job."""
     try:
         return function(job)
-    except StopIteration as error:  # a future refuses it, and would wait for good
+    except StopIteration as error:  # a future refuses StopIteration, so its caller would wait forever
         raise RuntimeError("the handler raised StopIteration") from error
 
 
 def thrown_away(running: Running, error: BaseException) -> bool:
-    """Tell whether Python closed this coroutine because its loop is gone. A handler may raise GeneratorExit itself."""
+    """Return whether Python closed this coroutine because its loop is gone. A handler may raise GeneratorExit too."""
     task = running.task
     return isinstance(error, GeneratorExit) and task is not None and asyncio.current_task(task.get_loop()) is not task
 
 
 def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
-    """Give the outcome of an attempt that was cancelled, by who cancelled it."""
+    """Return the outcome of an attempt that was cancelled; it depends on who cancelled it."""
     match cut:
         case "drain":
             return Drained()
@@ -214,7 +214,7 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
 
 
 def judge_return(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
-    """Turn what a handler returned into an outcome. A result that cannot be stored does not fail the attempt."""
+    """Turn a handler's return value into an outcome. A result that cannot be stored does not fail the attempt."""
     if result is None:
         return Succeeded()
     if isinstance(result, Snooze | Cancel | Failed | Succeeded):
@@ -224,7 +224,7 @@ def judge_return(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
         if failed is not None:
             return failed
     if type(result) in payload.JSON_TYPES:
-        with suppress(PayloadRejected):  # it may hold typed values further inside, which few do
+        with suppress(PayloadRejected):  # there may be typed values further inside, which is rare
             return Succeeded(payload.canonical(result, largest=LARGEST_RESULT))
     return call_guarded(lambda: Succeeded(payload.encode_value(result)), partial(_not_kept, job, result))
 
@@ -233,6 +233,6 @@ def _not_kept(job: ClaimedJob, result: Any, error: Exception) -> Succeeded | Fai
     unfinished = classify.of_unfinished(result)
     if unfinished is not None:
         return unfinished
-    if not isinstance(error, PayloadRejected):  # a result may run code of its own when it is written out
+    if not isinstance(error, PayloadRejected):  # a result may run its own code while it is encoded
         log.error("the result of job %s cannot be read and is not kept", job.id, exc_info=error, extra=job.log_fields)
     return Succeeded(warning="result_not_stored")

@@ -1,4 +1,4 @@
--- Statements of the spine. How they are written: store/statements.py.
+-- The spine's statements. store/statements.py explains how they are written.
 
 -- columns: standfast.job.Claim
 from j: n, token, queue, handler, worker, attempts, max_attempts, round_start, lease, timeout, replay_mode, claimed_at, entered_at,
@@ -60,7 +60,7 @@ worker: worker.id
 certain: worker.died_at IS NOT NULL
 
 -- part: lane
--- The priorities of each handler's jobs that can be claimed, the highest first.
+-- For each handler, the priorities that have claimable jobs, the highest first.
 lane (handler, priority) AS (
   SELECT value, (SELECT max(priority) FROM job
                  WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
@@ -88,7 +88,7 @@ lane (handler, priority) AS (
 -- name: lock_jobs (postgres only)
 -- locks: jobs
 -- answers: none
--- SQLite has one writer at a time.
+-- Not needed on SQLite, which has one writer at a time.
 SELECT count(*) FROM (
   SELECT n FROM job WHERE n IN :integers(numbers) ORDER BY n FOR UPDATE
 ) AS locked
@@ -106,13 +106,13 @@ SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 -- name: insert_bodies
 -- locks: jobs
 -- assumes: all
--- A job handed in again after an unknown commit is already here: its id says so.
+-- A job that is sent again after a commit with unknown outcome is already here; its id tells.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
 -- name: insert_bodies_at_once (postgres only)
 -- locks: jobs
--- insert_bodies as it is sent where all are taken for new: one that is not fails the round, so the server need not be ready for it.
+-- insert_bodies, sent on the assumption that all bodies are new. One that is not fails the round, so the server need not handle a conflict.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 
 -- name: date_bodies
@@ -126,7 +126,7 @@ SELECT n, id FROM body WHERE n IN :integers(numbers)
 -- name: insert_jobs
 -- locks: jobs
 -- answers: none
--- One hot row for each of these bodies, all alike.
+-- One hot row for each of these bodies, all with the same values.
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
 SELECT n, :queue, :handler, :priority, 'queued', :due_at, :ready_at, :now, :budget, :asked_lease, :asked_expiry, :expires_at
 FROM body WHERE n IN :integers(numbers)
@@ -154,7 +154,7 @@ UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
 
 -- name: next_due
 -- assumes: same
--- When the next job is due, and the one after it, when the next gate opens, and whether any job that waits, or that one, must run alone.
+-- When the next job is due, when the one after it is, when the next gate opens, and whether a waiting job, or that next one, must run alone.
 SELECT min(due_at), (SELECT due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT 1 OFFSET 1),
   (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL),
   EXISTS (SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
@@ -181,12 +181,12 @@ SELECT coalesce(sum(value), 0) FROM counter WHERE queue = :queue AND name = 'cla
 SELECT coalesce(sum(claims), 0)::bigint FROM tally WHERE queue = :queue
 
 -- name: lanes
--- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
+-- The distinct handlers and priorities that have claimable jobs, found by a loose scan of the index.
 WITH RECURSIVE :part(lane)
 SELECT handler, priority FROM lane WHERE priority IS NOT NULL
 
 -- name: lane_heads
--- The same, and where it is only one lane, the numbers of the jobs that come first in it.
+-- The same. If there is only one lane, also the numbers of the first jobs in it.
 WITH RECURSIVE :part(lane), lanes (handler, priority) AS MATERIALIZED (SELECT handler, priority FROM lane WHERE priority IS NOT NULL)
 SELECT handler, priority, CASE WHEN (SELECT count(*) FROM lanes) = 1 THEN (
   SELECT json_group_array(n) FROM (
@@ -196,14 +196,14 @@ SELECT handler, priority, CASE WHEN (SELECT count(*) FROM lanes) = 1 THEN (
 FROM lanes
 
 -- name: lane_heads (postgres)
--- What is chosen must be locked at once: take_lane does both.
+-- Chosen jobs must be locked at once; take_lane does both.
 WITH RECURSIVE :part(lane)
 SELECT handler, priority, NULL::text FROM lane WHERE priority IS NOT NULL
 
 -- name: claim_lane
 -- locks: jobs
 -- waits: no
--- In one lane the order by boosted priority and the order by waiting time are the same.
+-- Within one lane, ordering by boosted priority is the same as ordering by waiting time.
 SELECT json_group_array(n) FROM (
   SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
                       AND handler = :handler AND priority = :priority
@@ -221,7 +221,7 @@ SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 -- name: claim_lanes
 -- locks: jobs
 -- waits: no
--- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
+-- Within one priority the oldest job has the largest boost, so a claim needs to look only at the head of each lane.
 -- The order is that of tests/claim_order.py; with `oldest` it is by waiting time alone.
 SELECT json_group_array(n), 0 FROM (
   SELECT j.n FROM json_each(:lanes) AS lane JOIN job AS j ON j.n IN (
@@ -234,7 +234,7 @@ SELECT json_group_array(n), 0 FROM (
 )
 
 -- name: claim_lanes (postgres)
--- Only what is taken is locked: what is locked by others is passed over, and told of.
+-- Only jobs that are taken are locked. Jobs that other transactions have locked are skipped and counted.
 WITH heads AS MATERIALIZED (
   SELECT head.* FROM jsonb_array_elements(:lanes::jsonb) AS lane CROSS JOIN LATERAL (
     SELECT n, priority, ready_at FROM job
@@ -256,11 +256,11 @@ SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
 -- name: take_lane (postgres only)
 -- locks: jobs
 -- waits: no
--- lanes, claim_lane, take_jobs and held_claims in one, where jobs wait in one lane only, and not for `but`, which may be held back. Of
--- several lanes it takes none, and names them. Each job says whether it is plain: the others must be read by held_claims.
--- It is planned once, perhaps while the store is empty, so no join may depend on how many rows there seemed to be: LIMIT 1000 keeps the plan
--- that is made for any number as cheap as one for this number, a row is found by its place, and a FULL JOIN is never a nested loop. A row that another
--- transaction changed just now is locked and not taken: its place is not the one that was seen. The next claim takes it.
+-- lanes, claim_lane, take_jobs and held_claims in one statement, for jobs that wait in a single lane whose handler is not `but`, which may be
+-- held back. If there are several lanes it takes nothing and lists them. Each row says whether its job is plain; held_claims must read the others.
+-- The statement is planned once, perhaps while the store is empty, so no join may depend on estimated row counts: LIMIT 1000 keeps the generic
+-- plan as cheap as one for a known number, rows are found by ctid, and a FULL JOIN is never a nested loop. A row that another transaction has
+-- just changed is locked but not taken, because its ctid is no longer the one that was read. The next claim takes it.
 WITH RECURSIVE stamp (handler, replay_mode, timeout) AS MATERIALIZED (
   SELECT r->>0, r->>1, (r->>2)::double precision FROM jsonb_array_elements(:stamps::jsonb) AS r
 ), lane (handler, priority) AS (
@@ -306,7 +306,7 @@ WHERE NOT EXISTS (SELECT 1 FROM only_lane)
 ORDER BY since, n
 
 -- name: suspect_lanes
--- The handlers and priorities of suspects: as `lanes`, of few jobs.
+-- The handlers and priorities of suspects: like `lanes`, but for few jobs.
 SELECT DISTINCT handler, priority FROM job INDEXED BY job_suspect
 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
   AND handler IN :texts(handlers)
@@ -319,7 +319,7 @@ WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queu
 -- name: claim_suspects
 -- locks: jobs
 -- waits: no
--- The longest waiting first: they kept their place in the line.
+-- The longest-waiting first: suspects kept their place in the line.
 SELECT json_group_array(n) FROM (
   SELECT n FROM job INDEXED BY job_suspect
   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
@@ -344,7 +344,7 @@ SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 -- name: take_jobs
 -- locks: jobs
 -- answers: none
--- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
+-- Attempt and token are raised before the handler runs, so that an attempt whose payload kills its worker is counted.
 UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
   claimed_at = :now, lease = coalesce(asked_lease, :lease),
   replay_mode = :replay_mode, timeout = :timeout,
@@ -359,7 +359,7 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n IN :integers(numbers) AND handler = :handler
 
 -- name: plain_claims
--- What a claim of a plain job needs, and whether it is one: the others must be read by held_claims. The columns are take_lane's, and
+-- What a claim of a plain job needs, and whether the job is plain; held_claims must read the others. The columns are those of take_lane.
 -- SQLite's rows come in the order of the numbers.
 SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
   j.entered_at, j.expires_at, b.details, coalesce(b.first_seen_at, b.created_at), j.due_at,
@@ -375,8 +375,8 @@ FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
 
 -- name: held_claims
--- CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet. A receipt with
--- more than so many bytes stays here until a handler asks for it.
+-- CROSS JOIN keeps the order of the numbers. Effects are read only for tokens above `since`: a first attempt has none yet. A receipt of
+-- more than `most` bytes is left out until a handler asks for it.
 SELECT json_group_array(json_array(:columns(Claim)))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
@@ -388,13 +388,13 @@ JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 -- name: count_claims (postgres only)
 -- locks: none
 -- answers: none
--- Each worker has a row of its own. In SQLite the counter of what is told does.
+-- Each worker has its own row. On SQLite the counter of claimed notices is enough.
 INSERT INTO tally (queue, worker, claims, claimed_at) VALUES (:queue, :worker, :claims, :now)
 ON CONFLICT (queue, worker) DO UPDATE SET claims = tally.claims + excluded.claims, claimed_at = excluded.claimed_at
 
 -- name: standing_states
--- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
--- And what of them takes places of gates, or is a step of a workflow.
+-- The state of each job that still has its move's token, in the order of the moves; null if the token has changed.
+-- Also, which of these jobs hold places of gates, or are steps of a workflow.
 SELECT json_group_array(j.state), json_group_array(json_array(j.n, json(j.occupies), json(CASE WHEN j.pending IS NOT NULL THEN (
   SELECT json_array(b.workflow, b.step, b.children) FROM body AS b WHERE b.n = j.n) END))) FILTER (WHERE j.occupies IS NOT NULL OR j.pending IS NOT NULL)
 FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
@@ -410,8 +410,8 @@ LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
 -- name: move_jobs
 -- locks: jobs
 -- answers: none
--- The one statement that moves jobs, all alike. Their tokens were checked in this transaction, by standing_states.
--- What may have landed once may have landed for good, however later attempts end.
+-- The general statement that moves jobs, all in the same way. standing_states has checked their tokens in this transaction.
+-- If an attempt may have had its effect, that stays recorded, however later attempts end.
 UPDATE job SET
   state = :target,
   due_at = coalesce(:due_at::double precision, due_at),
@@ -430,7 +430,7 @@ WHERE n IN :integers(numbers)
 -- locks: jobs
 -- assumes: all
 -- Complete the first attempts of so many plain jobs: all of them, or none. The token fences, and whatever makes a job more than plain (a
--- place of a gate, a thread, a workflow) stands in its row. To have RETURNING say which were moved would cost more than the move itself.
+-- place of a gate, a thread, a workflow) is recorded in its row. RETURNING the moved numbers would cost more than the move itself.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 WHERE n IN :integers(numbers) AND :count = (SELECT count(*) FROM job WHERE n IN :integers(numbers)
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL)
@@ -444,8 +444,8 @@ FROM held WHERE job.n = held.n AND :count::bigint = (SELECT count(*) FROM held W
 
 -- name: complete_jobs_at_once (postgres only)
 -- locks: jobs
--- complete_jobs as it is sent where all are taken for plain: one that is not fails the round, so none must be looked at and locked before. The
--- index gives the numbers in their order, which is that of the locks; `|| ''` keeps job_running from being taken for it, which seems
+-- complete_jobs, sent on the assumption that all jobs are plain. One that is not fails the round, so none must be read and locked beforehand.
+-- The index yields the numbers in order, which is the order of locks. `|| ''` keeps the planner from using job_running instead, which looks
 -- empty while most jobs wait.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 WHERE n = ANY (translate(:numbers, '[]', '{}')::bigint[])
@@ -453,7 +453,7 @@ WHERE n = ANY (translate(:numbers, '[]', '{}')::bigint[])
 
 -- name: complete_some
 -- locks: jobs
--- The same of those that are plain still; what is given back was moved now. The others are left to move_jobs.
+-- The same for those jobs that are still plain; it returns those that it moved. The others are left to move_jobs.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 WHERE n IN :integers(numbers)
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
@@ -469,8 +469,8 @@ RETURNING job.n
 
 -- name: open_round
 -- locks: jobs
--- A replay begins anew: its attempts count from here, its age too, and the holder of the old token is fenced. An expiry
--- that is past no longer counts: the replay asks for it all the same.
+-- A replay starts anew: attempts and age count from here, and the holder of the old token is fenced. An expiry in the past
+-- no longer counts, because the replay was requested nevertheless.
 UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
   asked_expiry = iif(asked_expiry > :now, asked_expiry, NULL),
   expires_at = nullif(min(iif(asked_expiry > :now, asked_expiry, 9e99),
@@ -486,7 +486,7 @@ WHERE n IN :integers(numbers)
 
 -- name: keep_progress
 -- locks: jobs
--- An attempt that got further opens a round: as many may follow it without getting further as a round has.
+-- An attempt that made progress opens a round: it may be followed by as many attempts without progress as a round has.
 UPDATE job SET max_attempts = attempts + max_attempts - max(round_start, coalesce(progress_start, 0)), progress_start = attempts
 WHERE n IN :integers(numbers)
 
@@ -517,7 +517,7 @@ SELECT n, entry FROM history WHERE n IN :integers(numbers) ORDER BY n, line
 -- name: write_journal
 -- locks: none
 -- answers: none
--- A new row.
+-- The row is new: no other transaction waits for it.
 INSERT INTO journal (at, entries) VALUES (:now, :entries)
 
 -- name: write_journal (postgres)
@@ -526,7 +526,7 @@ INSERT INTO told (at, entries) VALUES (:now, :entries)
 -- name: add_counters
 -- locks: none
 -- answers: none
--- PostgreSQL appends, and sums up later: of a counter's row there would be one that all wait for.
+-- PostgreSQL appends rows and sums them up later: all transactions would wait for a counter's single row.
 INSERT INTO counter (queue, name, value, at) VALUES :rows
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value, at = excluded.at
 
@@ -537,18 +537,18 @@ INSERT INTO counted (queue, name, value) SELECT queue, name, value FROM fresh
 -- name: try_journal (postgres only)
 -- locks: journal
 -- waits: no
--- SQLite has one writer at a time.
+-- Not needed on SQLite, which has one writer at a time.
 SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
 
 -- name: lock_journal (postgres only)
 -- locks: journal
--- SQLite has one writer at a time.
+-- Not needed on SQLite, which has one writer at a time.
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
 
 -- name: number_journal (postgres only)
 -- locks: journal
--- Number what has become visible since: one transaction at a time does it, so numbers rise in commit order. SQLite numbers
--- as it writes: with one writer, that is the order of the commits.
+-- Number the rows that have become visible since the last time. Only one transaction at a time does this, so numbers rise in commit order.
+-- SQLite numbers rows when it writes them: with one writer, that is the commit order.
 WITH moved AS (DELETE FROM told RETURNING id, at, entries)
 INSERT INTO journal (seq, at, entries)
 SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
@@ -571,7 +571,7 @@ ON CONFLICT (what, slot, queue) DO UPDATE SET number = c.number + excluded.numbe
 
 -- name: forget_slots
 -- locks: journal
--- Times that have passed are counted no more, and most of what was to come there has gone.
+-- Past slots are no longer counted, and most of the jobs that were due in them have gone.
 DELETE FROM job_count WHERE what = 'slot' AND slot < :slot OR what = 'hour' AND slot < :hour
 
 -- name: beat
@@ -605,7 +605,7 @@ DELETE FROM upkeep WHERE name IN (
 
 -- name: take_upkeep
 -- locks: upkeep
--- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
+-- A turn that one worker has until `until`, unless it gives it up or takes it again; `held` is the end of the turn that it has now.
 INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
 WHERE upkeep.at <= :now OR upkeep.at = :held::double precision
 RETURNING at
@@ -615,8 +615,8 @@ RETURNING at
 DELETE FROM upkeep WHERE name = :name
 
 -- name: lapsed_numbers
--- A worker of an earlier boot, or whose process let go of its lock, is gone for certain; any other may only be late.
--- Its claim counts as a beat for the job. :reclaim is false just after a gap in sweeping: live workers must be able to beat first.
+-- A worker of an earlier boot, or one whose process released its lock, is certainly gone; any other may only be late.
+-- Claiming a job counts as a heartbeat for it. :reclaim is false just after a gap in sweeping, so that live workers can beat first.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running' AND (w.boot <> :boot OR w.process IN :texts(dead) OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
@@ -635,7 +635,7 @@ SELECT coalesce(json_agg(n), '[]')::text FROM (
 -- name: note_lost
 -- locks: workers
 -- waits: no
--- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less.
+-- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less to count.
 UPDATE worker SET
   died_at = iif(process IN :texts(dead), :now, NULL),
   held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
@@ -647,7 +647,7 @@ UPDATE worker SET
 WHERE company IS NULL AND (id IN :texts(workers) OR process IN :texts(dead))
 
 -- name: note_lost (postgres)
--- One that is just being heard of is left alone.
+-- A worker whose row is locked, because it is just beating, is skipped.
 WITH lost AS MATERIALIZED (
   SELECT id FROM worker
   WHERE company IS NULL AND (id IN :texts(workers)
@@ -669,7 +669,7 @@ SELECT :columns(LostWorker) FROM worker WHERE id IN :texts(workers)
 
 -- name: stand_apart
 -- locks: workers
--- One worker at a time runs the suspects of a queue, holding nothing else: the others go on.
+-- One worker at a time runs the suspects of a queue, and holds nothing else meanwhile; the other workers go on.
 UPDATE worker SET apart = :queue
 WHERE id = :id AND NOT EXISTS (
   SELECT 1 FROM worker AS o WHERE o.apart = :queue AND o.id <> :id AND o.died_at IS NULL AND o.boot = :boot AND o.beat_at > :since)
@@ -685,7 +685,7 @@ FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now ORDER BY j.expires_at LIMIT :limit
 
 -- name: prunable_numbers
--- CROSS JOIN looks into each queue's ended jobs at the old end only, and never at all of them. A step goes with its workflow.
+-- CROSS JOIN looks only at the old end of each queue's ended jobs, never at all of them. A step is pruned with its workflow.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM queue AS q CROSS JOIN job AS j
     ON j.queue = q.name AND j.state IN ('completed', 'cancelled')
@@ -694,7 +694,7 @@ SELECT json_group_array(n) FROM (
 )
 
 -- name: prunable_numbers (postgres)
--- A step goes with its workflow.
+-- A step is pruned with its workflow.
 SELECT coalesce(json_agg(n), '[]')::text FROM (
   SELECT j.n FROM queue AS q CROSS JOIN LATERAL (
     SELECT n FROM job WHERE job.queue = q.name AND job.state IN ('completed', 'cancelled') AND job.pending IS NULL
@@ -721,7 +721,7 @@ DELETE FROM history WHERE n IN :integers(numbers)
 
 -- name: delete_journal
 -- locks: journal
--- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: numbering goes on from it.
+-- Times rise with the numbers, so only the oldest rows are looked at. The newest row stays: numbering continues from it.
 DELETE FROM journal WHERE seq IN (
   SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) AS old WHERE at < :before
 ) AND seq < (SELECT max(seq) FROM journal)
@@ -731,7 +731,7 @@ DELETE FROM journal WHERE seq IN (
 DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
 
 -- name: delete_workers (postgres)
--- What a gone worker claimed still counts: its tallies become its queues' own.
+-- A deleted worker's claims still count: its tallies are added to those of the queues.
 WITH gone AS (
   DELETE FROM worker WHERE beat_at < :before
     AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running') RETURNING id
@@ -747,7 +747,7 @@ SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed
 SELECT :columns(JobRow) FROM job_row WHERE id = :id
 
 -- name: job_by_id (postgres)
--- An id that another job answers for gives that job.
+-- If another job answers for this id, that job is returned.
 SELECT :columns(JobRow) FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
 
 -- name: list_jobs
@@ -757,7 +757,7 @@ SELECT :columns(JobRow) FROM job_row WHERE n IN :integers(numbers) ORDER BY n DE
 SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: state_of (postgres)
--- The job itself, or the one that took it in, which may be gone by now.
+-- The job itself, or the job that answers for its id, which may be gone by now.
 SELECT a.owner, j.state FROM alias AS a LEFT JOIN body AS b ON b.id = a.owner LEFT JOIN job AS j ON j.n = b.n WHERE a.id = :id
 UNION ALL
 SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
@@ -780,7 +780,7 @@ SELECT :columns(JobRow) FROM job_row WHERE n IN :integers(numbers)
 
 -- name: fence_jobs
 -- locks: jobs
--- Decisions about these jobs as they were must be made again.
+-- Decisions that were based on the present state of these jobs must be made again.
 UPDATE job SET token = token + 1 WHERE n IN :integers(numbers)
 
 -- name: jobs_by_ids

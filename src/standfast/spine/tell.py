@@ -1,6 +1,6 @@
-"""The log line of an attempt that failed, written once its end is on disk: what happened, and what happens next.
+"""The log line of a failed attempt, written once its end is on disk: what happened, and what happens next.
 
-Messages come from handlers and receivers. Secrets in them are hidden, because more people read a log than a job.
+Messages come from handlers and receivers. Secrets in them are hidden, because more people read a log than read a job.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from standfast.telemetry import as_traceparent
 log = logging.getLogger("standfast.worker")
 
 TRACEBACK = "traceback"
-"""The attribute of a log record that has where a handler raised, without its secrets."""
+"""The attribute of a log record that holds where a handler raised, without secrets."""
 
 
 def _with_traceback(record: logging.LogRecord) -> bool:
-    """Have every formatter write the traceback behind the message, as it does with that of `exc_info`."""
+    """Make every formatter write the traceback after the message, as it does for `exc_info`."""
     record.exc_text = record.exc_text or getattr(record, TRACEBACK, None)
     return True
 
@@ -32,9 +32,9 @@ SUBJECT = "job %s of queue %s, handler %s, %s: %s"
 
 
 def tell(end: Transition, claim: Claim, span: Any = None, traceback: str | None = None) -> None:
-    """Log the end of an attempt that failed. A new letter is an error, because a person must look at it.
+    """Log the end of a failed attempt. A new letter is logged as an error, because a person must look at it.
 
-    With a span, the line carries the trace of the attempt. `traceback` is where its handler raised.
+    With a span, the line carries the attempt's trace. `traceback` says where its handler raised.
     """
     if end.failure is None and not end.carries:
         return
@@ -52,7 +52,7 @@ def tell(end: Transition, claim: Claim, span: Any = None, traceback: str | None 
 
 
 def _next_step(end: Transition) -> tuple[int, str] | None:
-    """Give the level and the text; None if the end is not worth a line."""
+    """Return the level and the text; None if the end is not worth a line."""
     for each in end.carries:
         known = each.next_step(end)
         if known is not None:
