@@ -1,1 +1,1 @@
-"""The only room that knows SQL."""
+"""The only package that knows SQL."""

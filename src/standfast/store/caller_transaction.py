@@ -1,4 +1,4 @@
-"""Writing inside a transaction of the caller's own, as the store's verbs see it."""
+"""Writing inside one of the caller's own transactions, as the methods above the store see it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standfast.store.scripts import Item, Result, Write
 
 
 class CallerTransaction(Protocol):
-    """A transaction of the caller's. What is written there is theirs to commit."""
+    """A transaction of the caller, who commits what is written in it."""
 
     def write(self, script: Write[Item, Result], item: Item) -> Answer[Result]:
-        """Run a script in it; whatever goes wrong, nothing of it stays behind."""
+        """Run a script in the transaction; if it fails, nothing of it remains."""

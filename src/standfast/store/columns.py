@@ -1,19 +1,19 @@
-"""Column lists made from the structs that they fill, so that no field can land in its neighbour.
+"""Column lists that are made from the structs they fill, so that no value can land in the wrong field.
 
-They stand at the top of a file of statements. Every field of the struct gets its expression:
+They are at the top of a file of statements. Every field of the struct has an expression:
 
-    -- columns: standfast.job.Claim               or `… as Claimed`, where a struct is filled in several ways
-    from j: n, token, queue                       columns that have the fields' names
+    -- columns: standfast.job.Claim               or `… as Claimed`, if a struct is filled in several ways
+    from j: n, token, queue                       columns that are named like the fields
     id: b.id
     ledger: json(CASE WHEN j.token > :since
-      THEN … END)                                 an expression may go on in lines that are indented
+      THEN … END)                                 an expression may continue on indented lines
     later: handler_risk, parents                  the last fields, which are filled elsewhere
 
-    -- columns: standfast.job.Claim (postgres)    what a dialect writes otherwise
+    -- columns: standfast.job.Claim (postgres)    what differs in a dialect
     ledger: …
 
-In a statement, `:columns(Claim)` stands for all of them, in the order of the fields. The struct is looked up as the
-statements are loaded, so the module that it stands in imports no engine.
+In a statement, `:columns(Claim)` stands for all of them, in the order of the fields. The struct is imported when the
+statements are loaded, so the module that defines it must not import an engine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _fields(struct: str) -> list[str]:
 
 
 def read(found: dict[str, Columns], block: str) -> None:
-    """Add a block to those that were found before."""
+    """Add a block to those that were read before."""
     header, *lines = block.strip().splitlines()
     named = _HEADER.fullmatch(header)
     if named is None:
@@ -74,7 +74,7 @@ def read(found: dict[str, Columns], block: str) -> None:
 
 
 def _entries(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Give what stands before and after the first colon of each line, with the indented lines that follow it."""
+    """Yield the text before and after the first colon of each line, including the indented lines that follow it."""
     text = "\n".join(line for line in lines if line.strip() and not line.startswith("--"))
     for entry in re.split(r"\n(?! )", text):
         key, _, value = entry.partition(": ")
@@ -86,7 +86,7 @@ def _split(text: str) -> list[str]:
 
 
 def expand(sql: str, known: dict[str, Columns], dialect: str) -> str:
-    """Put the columns into a statement."""
+    """Insert the columns into a statement."""
     while ":columns(" in sql:
         sql = _PLACE.sub(lambda place: _lookup(known, place[1]).in_dialect(dialect), sql)
     return sql

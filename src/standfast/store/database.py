@@ -1,4 +1,4 @@
-"""What an engine needs of a database, and each kind of database does its own way."""
+"""What an engine needs of a database, and what each kind of database does in its own way."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ class Database(ABC, Generic[Handle]):
     """One kind of database, as its engine uses it."""
 
     TROUBLE: ClassVar[tuple[type[Exception], ...]]
-    """What may pass: the round is tried again until its callers' deadlines."""
+    """Errors that may pass: the round is tried again until its callers' deadlines."""
     FAULTS: ClassVar[tuple[type[Exception], ...]]
-    """What is the fault of one script."""
+    """Errors that are one script's own fault."""
     CAN_BE_LED: ClassVar[bool] = False
-    """Whether a caller may run a round in its own turn: not where that waits for a network."""
+    """Whether a caller may run a round in its own turn; not if that waits for a network."""
     must_tidy = False
-    """Whether there is something to tidy between two rounds: then they are the writer's."""
+    """Whether there is something to tidy between two rounds; then the writer must run them."""
 
     @abstractmethod
     def open(self) -> None:
-        """Open the database, bring its schema forward, set the clock, start the writer."""
+        """Open the database, bring its schema up to date, set the clock, and start the writer."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Forget a paused engine in a forked child, whose writer is not there."""
+        """Discard a paused engine in a forked child, which does not have its writer thread."""
 
     @abstractmethod
     def now(self) -> float:
-        """Give the present queue time."""
+        """Return the present queue time."""
 
     @abstractmethod
     def skew(self) -> float:
-        """Give wall time minus queue time."""
+        """Return wall time minus queue time."""
 
     @abstractmethod
     def boot(self) -> str:
-        """Identify the boot that workers belong to: those of another one are gone for certain."""
+        """Identify the boot that workers belong to: workers of another boot are certainly gone."""
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Give the disk space left."""
+        """Return the free disk space."""
 
     def room_to_accept(self) -> int:
-        """Give the free bytes that new work needs."""
+        """Return how many free bytes new work needs."""
         return ROOM_TO_ACCEPT
 
     @abstractmethod
     def back_up(self, path: str) -> dict[str, int]:
-        """Copy the store to a new file while it goes on; give what the copy holds."""
+        """Copy the store to a new file while it is in use; return what the copy holds."""
 
     @abstractmethod
     def _open(self) -> Handle: ...
@@ -74,10 +74,10 @@ class Database(ABC, Generic[Handle]):
 
     @abstractmethod
     def _new_round(self, connection: Handle) -> Round:
-        """Begin to note what a transaction does; look whether the database may still be written to."""
+        """Start the record of what a transaction does; check that the database may still be written to."""
 
     def _without_room(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Reply]:  # noqa: ARG002
-        """Give the requests that the disk has no room for, with what their callers are told."""
+        """Return the requests that the disk has no room for, each with the error for its caller."""
         return []
 
     @abstractmethod
@@ -85,13 +85,13 @@ class Database(ABC, Generic[Handle]):
 
     @abstractmethod
     def _commit(self, connection: Handle) -> None:
-        """Commit, or raise Doubt."""
+        """Commit, or raise CommitUnknown."""
 
     def _tidy(self) -> None:
-        """Do what `must_tidy` asks for; the callers have their answers."""
+        """Do what `must_tidy` asks for; by then the callers have their answers."""
 
     def wal(self) -> tuple[int, list[str]]:
-        """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""
+        """Return the size of the log that a file has next to it, and what keeps it from shrinking."""
         return 0, []
 
     @abstractmethod
@@ -99,10 +99,10 @@ class Database(ABC, Generic[Handle]):
 
     @abstractmethod
     def _can_go_on_after(self, error: BaseException) -> bool:
-        """Tell whether the connection is as good as before."""
+        """Return whether the connection is as good as before."""
 
     def _is_in_the_way(self, error: BaseException) -> bool:  # noqa: ARG002 - one process writes at a time
-        """Tell whether only another transaction was in the way."""
+        """Return whether the only problem was another transaction."""
         return False
 
     @abstractmethod

@@ -1,10 +1,10 @@
-"""What a statement that is written once means in each dialect.
+"""What a statement that is written once for both dialects becomes in each.
 
-It is written as PostgreSQL wants it: with casts, and with the rows that it locks. SQLite has no `::`, and one writer at
-a time. What is left are arrays and batches, which cross as JSON:
+It is written for PostgreSQL, with casts and row locks. SQLite has no `::` and one writer at a time, so both are
+removed there. What remains are arrays and batches, which are passed as JSON:
 
-    n IN :integers(numbers)        one of an array of numbers; `:texts(ids)` likewise
-    :rows(bigint, text)            the rows of a batch, where `VALUES (…), (…)` could stand, and their columns' types
+    n IN :integers(numbers)        n is in an array of numbers; `:texts(ids)` likewise for texts
+    :rows(bigint, text)            the rows of a batch and the types of their columns, in place of `VALUES (…), (…)`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CASTS = {"integers": "::bigint", "texts": ""}
 
 
 def in_sqlite(sql: str) -> str:
-    """Write a statement as SQLite takes it."""
+    """Write a statement for SQLite."""
     sql = _ARRAY.sub(r"IN (SELECT value FROM json_each(:\2))", sql)
     sql = _BATCH.sub("VALUES :rows", sql)
     sql = _LOCK.sub("", sql) if "FOR " in sql else sql
@@ -28,12 +28,12 @@ def in_sqlite(sql: str) -> str:
 
 
 def over_span(sql: str) -> str:
-    """Write a statement about numbers as SQLite takes it where they have no gaps: it walks along them."""
+    """Write a statement about numbers for SQLite if the numbers have no gaps, so that it walks along the range."""
     return in_sqlite(_NUMBERS.sub("BETWEEN :first AND :last", sql)) if _NUMBERS.search(sql) else ""
 
 
 def in_postgres(sql: str) -> str:
-    """Write a statement as PostgreSQL takes it: the array once, so that an index is asked for all of it."""
+    """Write a statement for PostgreSQL: the array appears once, so that one index scan serves all of it."""
     return _BATCH.sub(_batch, _ARRAY.sub(_array, sql))
 
 

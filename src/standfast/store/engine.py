@@ -1,8 +1,8 @@
-"""The writer of one database in a process: every waiting request shares one transaction and one commit.
+"""The writer of one database in a process: all waiting requests share one transaction and one commit.
 
-A round is one transaction. It takes every request that waits when the round has begun, runs each script once for all
-its callers, writes one journal row, commits, and only then answers them all. What differs between databases is behind
-a few methods at the end of the class.
+A round is one transaction. It takes every request that is waiting once it has begun, runs each script once for all
+its callers, writes one journal row, commits, and only then answers all the callers. What differs between databases is
+in `database.Database`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from standfast.store.waiting_requests import Deadlines, Leader, Line, StandingCl
 log = logging.getLogger("standfast.store")
 
 MOST_ITEMS = 5000
-"""Items one round takes; what is beyond waits for the next, so that no caller waits behind a mountain."""
+"""The most items one round takes. The rest wait for the next, so that no caller waits behind a mountain of work."""
 
 PAUSE_AFTER_TROUBLE = 0.05
 LONGEST_WAIT_FOR_PAUSE = 5.0
 
 FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-"""What a script can raise through a mistake of ours or an unexpected value."""
+"""What a script can raise because of a mistake of ours or an unexpected value."""
 
 
 class CommitUnknown(Exception):
-    """COMMIT raised: the transaction may have landed."""
+    """COMMIT raised, so the transaction may have landed."""
 
 
 T = TypeVar("T")
@@ -60,12 +60,12 @@ class Engine(Database[Handle]):
         self._thread: threading.Thread | None = None
         self._closing = False
         self._round = threading.Lock()
-        """Held while the writer, or a caller in its place, is in a round, and while none must begin."""
+        """Held while the writer, or a caller in its place, runs a round, and while no round may begin."""
         self._leader = Leader(self._waiting, self._round, self._lead)
         self.abandoned = False
-        """Whether it belongs to the process that this one was forked from."""
+        """Whether this engine belongs to the process that this one was forked from."""
         self.trouble: str | None = None
-        """What the writer last met and has not yet got over, for health."""
+        """The last error that the writer has not recovered from yet, for health."""
 
     # --- life
 
@@ -74,17 +74,17 @@ class Engine(Database[Handle]):
         start(self._thread)
 
     def close(self) -> None:
-        """Serve what waits, then let go of the database."""
+        """Serve the waiting requests, then close the database."""
         self._closing = True
         self._waiting.wake()
         if self._thread is not None:
             self._thread.join()
-        with self._round:  # a caller may be in its place
+        with self._round:  # a caller may be running a round
             self._waiting.close()
         self._shut()
 
     def pause(self) -> bool:
-        """Let go of every handle, and take none up before `resume`; false if what is under way takes too long."""
+        """Close every handle, and open none before `resume`; return False if the current work takes too long."""
         if not self._round.acquire(timeout=LONGEST_WAIT_FOR_PAUSE):
             return False
         if not self._pause_readers(LONGEST_WAIT_FOR_PAUSE):
@@ -94,7 +94,7 @@ class Engine(Database[Handle]):
         return True
 
     def resume(self) -> None:
-        """Go on; the next use opens the database again."""
+        """Continue; the next use opens the database again."""
         self._resume_readers()
         self._round.release()
 
@@ -103,34 +103,34 @@ class Engine(Database[Handle]):
     def call(
         self, script: Write[Any, Any], items: Sequence[Any], *, seconds: float | None, single: bool = False
     ) -> Request[Any]:
-        """Have a script run in the next round; what it answers comes when it is on disk."""
+        """Run a script in the next round; its result comes when it is on disk."""
         return Request(script, items, self.put, seconds=seconds, single=single)
 
     def put(self, request: Request[Any]) -> None:
-        """Have a request served in the next round, by its own caller where that is quicker."""
+        """Serve a request in the next round. Its own caller runs the round if that is quicker."""
         if not (request.script.leads and self.CAN_BE_LED and self._leader.offer(request)):
             self._waiting.put(request)
         if request.loop is not None and request.deadline < self._deadlines.timed.get(request.loop, NEVER):
             self._deadlines.watch(request)
 
     def read(self, script: Script[T]) -> Reading[T]:
-        """Run a reading script beside the writer."""
+        """Run a reading script in parallel to the writer."""
         return Reading(lambda: self._read(script))
 
     def caller_transaction(self, tx: object) -> CallerTransaction:
-        """Write inside a transaction of the caller's, where that can be in the same database as the store."""
+        """Write inside one of the caller's transactions, if that can be in the same database as the store."""
         raise ConfigurationError(
             f"tx must lead to a SQLite database (sqlite3, SQLAlchemy or Django), and this {type(tx).__name__} does "
             "not, because the store is a separate file; nothing was written"
         )
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
-        """Tell this listener which queues got work, from this process and from others."""
+        """Call this listener when a queue gets work, from this process or another one."""
         self._listeners.append(listener)
         self._listen(self._tell)
 
     def unlisten(self, listener: Callable[[Hint], None]) -> None:
-        """Stop telling this listener."""
+        """Stop calling this listener."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
@@ -154,12 +154,12 @@ class Engine(Database[Handle]):
                     self._leader.took(served, time.monotonic() - began)
 
     def _is_done(self) -> bool:
-        """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
+        """Return whether nothing is left to serve. A caller that runs a round may still give back what it took."""
         with self._round:
             return not self._waiting.waiting
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
-        """Run one round; give back what must be tried again."""
+        """Run one round; return the requests that must be tried again."""
         try:
             answers, round_ = self._transact(pending, alone=alone)
         except StoreUnusable as error:
@@ -173,7 +173,7 @@ class Engine(Database[Handle]):
             return self._after_trouble(pending, error, doubtful=False)
         except CommitUnknown as doubt:
             return self._after_trouble(pending, doubt.__cause__ or doubt, doubtful=True)
-        except self.FAULTS as error:  # one script failed: the others must not suffer
+        except self.FAULTS as error:  # one script failed, and the others must not suffer
             return self._one_by_one(pending, error)
         self._finish(answers, round_)
         if self.must_tidy:
@@ -181,7 +181,7 @@ class Engine(Database[Handle]):
         return []
 
     def _lead(self, pending: list[Request[Any]]) -> list[Request[Any]]:
-        """Run one round in a caller's turn, without waiting for anybody; give back what the writer must see to."""
+        """Run one round in a caller's turn, without waiting for anything; return the requests left to the writer."""
         if self._connection is None or self._closing or self.must_tidy:
             return pending
         try:
@@ -193,28 +193,28 @@ class Engine(Database[Handle]):
             except self.TROUBLE + self.FAULTS as error:
                 log.debug("a round is left to the writer: %s", error)
                 return _put_back(pending, doubtful=isinstance(error, StoreUnusable) and not error.definite)
-        except BaseException:  # raised again: a signal may break off the caller that leads
+        except BaseException:  # raised again: a signal may interrupt the caller that leads
             self._leave_interrupted(pending)
             raise
         try:
             self._finish(answers, round_)
         except BaseException:
-            deliver(answers)  # a signal may have come before any was told; none is told twice
+            deliver(answers)  # a signal may have come before any caller was answered; none is answered twice
             raise
         finally:
             pending.clear()
         return []
 
     def _leave_interrupted(self, pending: list[Request[Any]]) -> None:
-        """Leave a led round to the writer that a signal broke off: a caller's thread may be the main one.
+        """Leave a led round that a signal interrupted to the writer: a caller's thread may be the main one.
 
-        The transaction may be open still, or committed.
+        The transaction may still be open, or committed already.
         """
         _put_back(pending, doubtful=True)
         self._drop_connection()
 
     def _finish(self, answers: list[Reply], round_: Round) -> None:
-        """Tell callers and workers what is on disk now."""
+        """Tell callers and workers about what is now on disk."""
         self.trouble = None
         deliver(answers)
         if round_.audit_links:
@@ -239,14 +239,14 @@ class Engine(Database[Handle]):
             calls = requests.calls(pending, self._scripts.places)
             feeds = partial(self._fed, pending) if self.standing_claims.waiting else None
             results = self._drive(connection, self._scripts.run(round_, calls, feeds))
-        except BaseException:  # raised again: whatever ends a transaction early, nothing of it may stay
+        except BaseException:  # raised again: whatever ends a transaction early, nothing of it may remain
             self._roll_back(connection)
             raise
         self._commit(connection)
         return requests.replies(calls, results), round_
 
     def _fed(self, pending: list[Request[Any]], round_: Round) -> list[Call]:
-        """Take the standing claims that a round brings work for; from here on they are requests like all others."""
+        """Take the standing claims for which a round has work; from then on they are ordinary requests."""
         if round_.claims_frozen or round_.starts_left is not None:
             return []
         due = {queue for queue, delay in round_.work.items() if delay <= 0}
@@ -266,9 +266,9 @@ class Engine(Database[Handle]):
         return again
 
     def _try_each(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
-        """Try each by itself: another transaction holds what one of them needs, and the others must not wait.
+        """Try each request by itself: another transaction holds what one of them needs, and the others must not wait.
 
-        The one that is held up goes to the end of the line, again and again, until its time is up.
+        The request that is held up goes to the end of the line again and again, until its time is up.
         """
         if len(pending) > 1:
             _put_back(pending, doubtful=False)
@@ -283,7 +283,7 @@ class Engine(Database[Handle]):
     def _after_trouble(
         self, pending: list[Request[Any]], error: BaseException, *, doubtful: bool
     ) -> list[Request[Any]]:
-        """Drop the connection, wait a little, and keep the requests whose callers still wait."""
+        """Drop the connection, wait a little, and return the requests whose callers still wait."""
         trouble = f"{type(error).__name__}: {error}"
         if trouble != self.trouble:
             log.warning("the store is in trouble, trying again: %s", trouble)
@@ -298,7 +298,7 @@ class Engine(Database[Handle]):
         return [request for request in pending if not request.withdrawn]
 
     def _refuse(self, pending: list[Request[Any]], error: StoreUnusable) -> list[Request[Any]]:
-        """Tell everybody that the store cannot be used; trying again would not help."""
+        """Tell every caller that the store cannot be used; trying again would not help."""
         self.trouble = str(error)
         if isinstance(error, StoreDamaged):
             self._drop_connection()
@@ -307,7 +307,7 @@ class Engine(Database[Handle]):
         return []
 
     def _explain(self, error: Exception) -> Exception:
-        """Word a fault for its caller, where it can be fixed."""
+        """Reword an error for its caller, if the caller can fix it."""
         return error
 
     def _drop_connection(self) -> None:

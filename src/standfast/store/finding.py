@@ -1,4 +1,4 @@
-"""What a look at a store shows."""
+"""What a checkup of a store found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One fact about a store, or what stands in its way."""
+    """One fact about a store, or a problem with it."""
 
     name: str
     value: str

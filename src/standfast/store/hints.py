@@ -1,4 +1,4 @@
-"""Hints: which queues have work, told after a commit. A hint only wakes: a lost one costs latency, never a job."""
+"""Hints: which queues have work, sent after a commit. A hint only wakes: losing one costs latency, never a job."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ Hint = dict[str, float]
 """Queues that have work, and after how many seconds."""
 
 STOPS = ""
-"""The name, no queue's, under which a hint says that a running job was asked to stop."""
+"""In place of a queue's name: a running job was asked to stop."""
 TIMETABLE = "\u00a0"
-"""The name, no queue's, under which a hint says that a schedule was added or goes on."""
+"""In place of a queue's name: a schedule was added or resumed."""

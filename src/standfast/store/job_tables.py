@@ -1,4 +1,4 @@
-"""The tables that make up jobs and keys, as every engine has them: a promotion copies them from one to another."""
+"""The tables that make up jobs and keys, the same in every engine: a promotion copies them from one to the other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Rows = list[Row]
 
 
 class Table(NamedTuple):
-    """A table as both stores have it. `times` are columns, `timed` columns of JSON text with the field that is a time.
+    """A table as both stores have it. `times` are time columns; `timed` are JSON columns and the path of a time inside.
 
-    A field inside others has a path, such as `history.at`: each of a list is meant. `source` is what it is read from,
-    where SQLite has it elsewhere.
+    A path such as `history.at` leads into nested fields; for a list it applies to each item. `source` is what SQLite
+    reads the table from, if the name differs there.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Table(NamedTuple):
     timed: tuple[tuple[str, str], ...] = ()
     source: str = ""
     numbers: frozenset[str] = frozenset()
-    """The columns of the key that are numbers; the others are text, in the order of its bytes."""
+    """The key columns that are numbers; the others are text, sorted by its bytes."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -34,11 +34,11 @@ class Table(NamedTuple):
 
     @property
     def select(self) -> str:
-        """The beginning of a query that reads rows."""
+        """The beginning of a query that reads rows of this table."""
         return f"SELECT {', '.join(self.columns)} FROM"
 
     def shifted(self, rows: Iterable[Row], by: float) -> Rows:
-        """Give the rows with their times moved."""
+        """Return the rows with their times shifted."""
         times = [place for place, column in enumerate(self.columns) if column in self.times]
         timed = [(self.columns.index(column), path.split(".")) for column, path in self.timed]
         return [self._shift(list(row), times, timed, by) for row in rows]
@@ -57,7 +57,7 @@ class Table(NamedTuple):
 
 
 def _shifted_inside(value: Any, path: Sequence[str], by: float) -> Any:
-    """Give a value with the time at a path in it moved, in each item of a list; without one it stays as it is."""
+    """Return a value with the time at a path shifted, in each item of a list. A value without one is unchanged."""
     if not path:
         return value + by
     if isinstance(value, list):
@@ -69,7 +69,7 @@ def _shifted_inside(value: Any, path: Sequence[str], by: float) -> Any:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Give names that are written with spaces between them."""
+    """Split names that are separated by spaces."""
     return tuple(text.split())
 
 
@@ -113,4 +113,4 @@ BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT, TRACEBACK, LOOK, PROGRESS)
 KEYS = Table("idempotency", ("queue", "key"), words("id fingerprint until"), frozenset({"until"}))
 
 Jobs = dict[str, Rows]
-"""Rows of the tables that make up jobs, by the table's name."""
+"""Rows of the tables that make up jobs, by table name."""

@@ -1,4 +1,4 @@
-"""Numbered steps that bring a store's schema forward, in the same form for every dialect."""
+"""Numbered steps that bring a store's schema up to date, in the same form for every dialect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READABLE = re.compile(r"^-- readable by: (\d+)$", re.MULTILINE)
 
 
 class NewerSchema(ConfigurationError):
-    """A store that this library is too old for."""
+    """The store is too new for this library."""
 
     def __init__(self, readable_by: int, message: str) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class NewerSchema(ConfigurationError):
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One numbered step. `readable_by` is the oldest schema number whose library may go on using the store."""
+    """One numbered step. `readable_by` is the oldest schema number whose library may still use the store."""
 
     number: int
     sql: str
@@ -35,7 +35,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 @cache
 def migrations(dialect: str) -> Sequence[Migration]:
-    """Read the numbered files of `store/<dialect>/migrations`, oldest first; they come with the library, so once."""
+    """Read the numbered files of `store/<dialect>/migrations`, oldest first, and once: they ship with the library."""
     found = []
     for file in (Path(__file__).parent / dialect / "migrations").iterdir():
         match = _NUMBERED.fullmatch(file.name)
@@ -48,12 +48,12 @@ def migrations(dialect: str) -> Sequence[Migration]:
 
 
 def _never_less_strict(before: Migration, after: Migration) -> Migration:
-    """Keep out whom an earlier step keeps out: the store's row has the number of its last step only."""
+    """Lock out every library that an earlier step locks out: the store's row has only the number of its last step."""
     return msgspec.structs.replace(after, readable_by=max(before.readable_by, after.readable_by))
 
 
 def check_readable(dialect: str, readable_by: int, store: str) -> None:
-    """Refuse to go on with a store that a newer library has meanwhile brought further than this one can read."""
+    """Refuse to continue with a store that a newer library has meanwhile migrated further than this one can read."""
     newest = migrations(dialect)[-1].number
     if readable_by > newest:
         raise SchemaTooNew(
@@ -65,7 +65,7 @@ def check_readable(dialect: str, readable_by: int, store: str) -> None:
 
 @contextmanager
 def reopening(dialect: str, store: str) -> Iterator[None]:
-    """Word what keeps a process from opening its store again: a schema that has become too new is no outage."""
+    """Explain why a process cannot reopen its store: a schema that has become too new is not an outage."""
     try:
         yield
     except NewerSchema as error:
@@ -73,7 +73,7 @@ def reopening(dialect: str, store: str) -> Iterator[None]:
 
 
 def missing(known: Sequence[Migration], version: int, readable_by: int, store: str) -> list[Migration]:
-    """Give the steps a store of this version lacks; refuse one that this library is too old for."""
+    """Return the steps that a store of this version lacks; refuse a store that this library is too old for."""
     newest = known[-1].number
     if readable_by > newest:
         raise NewerSchema(

@@ -24,30 +24,30 @@ class Place(Protocol):
 
     @property
     def key(self) -> str | None:
-        """What two URLs share that name the same store; None for a store in memory."""
+        """What all URLs of the same store have in common; None for a store in memory."""
 
     @property
     def away(self) -> str | None:
-        """What a spool calls the store that it keeps jobs for; None for a store on this host, which needs none."""
+        """A spool's name for the store that it keeps jobs for; None for a store on this host, which needs no spool."""
 
     def engine(self, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
-        """Make the engine that opens it."""
+        """Create the engine that opens the store."""
 
     def exists(self) -> bool:
-        """Tell whether there is a store to open; opening creates one that is not."""
+        """Return whether there is a store to open; opening creates a missing one."""
 
     def checkup(self, *, room: int, full: bool) -> Iterable[Finding]:
-        """Look at it without opening it for use; new work needs so many free bytes. `full` takes longer."""
+        """Check the store without opening it; `room` is how many free bytes new work needs. `full` takes longer."""
 
     def schema_version(self) -> int:
-        """Read the schema's number without bringing it forward."""
+        """Read the schema number without migrating the schema."""
 
 
 def place(url: str, audit_file: str | None = None, spool: str | None = None) -> Place:
     """Read `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` or `postgresql://…`.
 
-    `audit_file` is where the heads of the audit chain are noted; a database file has its own beside it. `spool` names
-    the file that keeps jobs for a server while it is away; beside it is noted whether this host ever reached it.
+    `audit_file` is where the heads of the audit chain are noted; a database file has its own next to it. `spool` names
+    the file that keeps jobs for a server while it is away; a note next to it says if this host ever reached the server.
     """
     if url.startswith(("postgresql://", "postgres://")):
         return _postgres(url, audit_file, spool)
@@ -55,7 +55,7 @@ def place(url: str, audit_file: str | None = None, spool: str | None = None) -> 
 
 
 def _postgres(url: str, audit_file: str | None, spool: str | None) -> Place:
-    """Postgres's own modules are imported only here: the driver is an extra."""
+    """Import PostgreSQL's own modules only here: the driver is an extra."""
     try:
         from standfast.store.postgres.place import PostgresSchema  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -66,7 +66,7 @@ def _postgres(url: str, audit_file: str | None, spool: str | None) -> Place:
 
 
 def sqlite_path(url: str) -> str:
-    """Read the path a SQLite URL names."""
+    """Read the path that a SQLite URL names."""
     if "://" not in url:
         return url
     parts = urlsplit(url)
@@ -88,25 +88,25 @@ class SqliteFile:
 
     @property
     def key(self) -> str | None:
-        """The file, whatever way leads to it."""
+        """The file's resolved path, whichever way the URL leads to it."""
         return None if self._path == MEMORY else str(Path(self._path).resolve())
 
     @property
     def away(self) -> None:
-        """Nothing: where the disk is gone, a spool is too."""
+        """None: if the disk is gone, so is a spool on it."""
 
     def engine(self, clock: Clock, scripts: RoundScripts) -> SqliteEngine:
-        """Make the engine that opens the file."""
+        """Create the engine that opens the file."""
         return SqliteEngine(Files(self.key or MEMORY), clock, scripts)
 
     def exists(self) -> bool:
-        """Tell whether the file is there."""
+        """Return whether the file exists."""
         return self._path == MEMORY or Path(self._path).exists()
 
     def checkup(self, *, room: int, full: bool) -> Iterable[Finding]:
-        """Look at the file."""
+        """Check the file."""
         return checkup.checkup(self._path, room=room, full=full)
 
     def schema_version(self) -> int:
-        """Read the schema's number."""
+        """Read the schema number."""
         return checkup.schema_version(self._path)

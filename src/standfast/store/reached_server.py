@@ -1,4 +1,4 @@
-"""Whether this host ever reached a server: only then is a name that cannot be found an outage, and no mistake."""
+"""Whether this host ever reached a server: only then is a host name that cannot be found an outage, not a mistake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class ReachedServer:
-    """A note beside the spool, made when the server was first reached."""
+    """A note next to the spool, made when the server was first reached."""
 
     def __init__(self, spool: Path, target: str) -> None:
         self._path = spool.with_name(f"{spool.name}-reached")
@@ -15,14 +15,14 @@ class ReachedServer:
         self._noted = False
 
     def before(self) -> bool:
-        """Tell whether this process, or one before it on this host, reached the server."""
+        """Return whether this process, or an earlier one on this host, reached the server."""
         try:
             return self._noted or self._path.read_text(encoding="utf-8") == self._target
         except (OSError, ValueError):
             return False
 
     def note(self) -> None:
-        """Write down that it is reached. Where that cannot be written, this process remembers it alone."""
+        """Record that the server was reached. If the note cannot be written, only this process remembers it."""
         if self.before():
             self._noted = True
             return

@@ -1,4 +1,4 @@
-"""What a caller hands to the engine, and how it gets its answer: on its loop, or blocking in its thread."""
+"""What a caller hands to the engine, and how it gets its answer: on its event loop, or blocking in its thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _items = attrgetter("items")
 class ThreadAnswer(Generic[T]):
     """Where a thread waits for its answer.
 
-    A signal in the main thread, which may answer others, can leave a `Future` locked for good; this has no lock.
+    A signal in the main thread while it answers others can leave a `Future` locked forever; this class has no lock.
     """
 
     __slots__ = ("_answered", "_answers")
@@ -36,21 +36,21 @@ class ThreadAnswer(Generic[T]):
         self._answered = False
 
     def done(self) -> bool:
-        """Tell whether it is answered."""
+        """Return whether there is an answer."""
         return self._answered
 
     def set_result(self, result: T) -> None:
-        """Answer it."""
+        """Answer with a result."""
         self._answers.put((result, None))
         self._answered = True
 
     def set_exception(self, error: BaseException) -> None:
-        """Answer it with an error."""
+        """Answer with an error."""
         self._answers.put((None, error))
         self._answered = True
 
     def result(self, seconds: float | None) -> T:
-        """Wait for the answer; raise TimeoutError where none comes in time."""
+        """Wait for the answer; raise TimeoutError if none comes in time."""
         try:
             result, error = self._answers.get(timeout=seconds)
         except Empty:
@@ -61,9 +61,9 @@ class ThreadAnswer(Generic[T]):
 
 
 class Request(Answer[T]):
-    """The items of one caller for one script. Requests of one round that share a script run as one batch.
+    """The items of one caller for one script. Requests in one round that share a script run as one batch.
 
-    A caller may give up until its request is taken into a transaction; then nothing was written, for certain.
+    A caller may give up until its request is taken into a transaction; then it is certain that nothing was written.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Request(Answer[T]):
     )
 
     future: asyncio.Future[T] | ThreadAnswer[T]
-    """Where the answer goes, once this is handed in."""
+    """Where the answer goes; exists once the request is handed in."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Request(Answer[T]):
         self.room = script.room
         self.apart = script.separate
         self.single = single
-        """Whether its caller handed in one item, and wants the one result."""
+        """Whether its caller passed one item and expects one result."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.deadline = NEVER if seconds is None else time.monotonic() + seconds
         self.held_up = False
@@ -113,11 +113,11 @@ class Request(Answer[T]):
         self._begun = False
 
     def __await__(self) -> Generator[Any, Any, T]:
-        """Hand this in, and wait for the answer as every `Answer` does, in fewer steps."""
+        """Hand the request in and wait for the answer, as every `Answer` does, but in fewer steps."""
         return at_once(self.result()) if MODE.blocks else self.start().__await__()
 
     def start(self) -> asyncio.Future[T]:
-        """Hand this in now, and answer it on this loop."""
+        """Hand the request in now; it is answered on this loop."""
         if not self._begun:
             self.loop = asyncio.get_running_loop()
             self.future = self.loop.create_future()
@@ -128,11 +128,11 @@ class Request(Answer[T]):
         return self.future
 
     def wait_on_loop(self) -> Generator[Any, Any, T]:
-        """Hand this in, and wait for the answer on this loop."""
+        """Hand the request in, and wait for the answer on this loop."""
         return self.start().__await__()
 
     def result(self) -> T:
-        """Hand this in, and wait for the answer in this thread, at most until its deadline."""
+        """Hand the request in, and wait for the answer in this thread, until the deadline at the latest."""
         if self._begun:
             raise TypeError("this was handed in before")
         future: ThreadAnswer[T] = ThreadAnswer()
@@ -146,12 +146,12 @@ class Request(Answer[T]):
             raise self.give_up() from None
 
     def put_back(self, *, doubtful: bool) -> None:
-        """Return this from a failed transaction; doubtful if its COMMIT may have landed."""
-        self.doubtful = self.doubtful or doubtful  # first: its caller may give up between the two
+        """Return the request from a failed transaction; it is doubtful if the COMMIT may have landed."""
+        self.doubtful = self.doubtful or doubtful  # first, because its caller may give up between the two
         self.taken = False
 
     def give_up(self) -> StoreUnavailable:
-        """Withdraw, and word the error for the caller whose time ran out."""
+        """Withdraw the request, and return the error for a caller whose time ran out."""
         self.withdrawn = True
         definite = not (self.taken or self.doubtful)
         if definite:
@@ -162,7 +162,7 @@ class Request(Answer[T]):
 
 
 class Reading(Answer[T]):
-    """What a reading script finds. A store that may not answer at all is given `seconds`."""
+    """The result of a reading script. If the store may not answer at all, the wait is limited to `seconds`."""
 
     __slots__ = ("_begin", "_seconds", "_silent")
 
@@ -175,10 +175,10 @@ class Reading(Answer[T]):
         self._begin = begin
         self._seconds = seconds
         self._silent = silent
-        """Words the error for a caller whose time ran out."""
+        """Returns the error for a caller whose time ran out."""
 
     def wait_on_loop(self) -> Generator[Any, Any, T]:
-        """Wait for it on this loop."""
+        """Wait for the result on this loop."""
         reading = asyncio.wrap_future(self._begin())
         return reading.__await__() if self._seconds is None else self._in_time(reading, self._seconds).__await__()
 
@@ -189,7 +189,7 @@ class Reading(Answer[T]):
             raise self._unanswered() from None
 
     def result(self) -> T:
-        """Wait for it in this thread."""
+        """Wait for the result in this thread."""
         reading = self._begin()
         try:
             return reading.result(self._seconds)
@@ -202,7 +202,7 @@ class Reading(Answer[T]):
 
 
 Reply = tuple[Request[Any], Any]
-"""A request with its results, or with the exception it ends in."""
+"""A request with its results, or with the exception that it ends in."""
 
 
 def deliver(answers: Sequence[Reply]) -> None:
@@ -215,15 +215,15 @@ def deliver(answers: Sequence[Reply]) -> None:
     except RuntimeError:
         here = None
     for loop, theirs in by_loop.items():
-        if loop is None or loop is here:  # in a led round, its loop is in this very turn
+        if loop is None or loop is here:  # in a led round, this is the loop's own turn
             _resolve(theirs)
         else:
-            with suppress(RuntimeError):  # the loop is closed and its callers are gone: it is committed all the same
+            with suppress(RuntimeError):  # the loop is closed and its callers are gone; the commit stands nevertheless
                 loop.call_soon_threadsafe(_resolve, theirs)
 
 
 def withdraw(refused: Sequence[Reply]) -> None:
-    """Answer these callers, and have nothing more done for them."""
+    """Send these callers their refusals, and do nothing more for them."""
     deliver(refused)
     for request, _ in refused:
         request.withdrawn = True
@@ -241,13 +241,13 @@ def _resolve(answers: Sequence[Reply]) -> None:
 
 
 def calls(pending: Sequence[Request[Any]], places: Mapping[Any, int]) -> list[Call]:
-    """Take requests into the transaction that has just begun, those of one script together, in the order of `places`.
+    """Take requests into the transaction that has just begun: grouped by script, in the order of `places`.
 
-    A caller that gave up before is left out.
+    The request of a caller that has given up is left out.
     """
     by_script: dict[Any, list[Request[Any]]] = {}
     for request in pending:
-        request.taken = True  # first: its caller may give up between the two
+        request.taken = True  # first, because its caller may give up between the two
         if not request.withdrawn:
             by_script.setdefault(request.script.run, []).append(request)
     found = []
@@ -262,7 +262,7 @@ def calls(pending: Sequence[Request[Any]], places: Mapping[Any, int]) -> list[Ca
 
 
 def replies(calls: Sequence[Call], results: Sequence[Sequence[Any]]) -> list[Reply]:
-    """Give each request its share of what its script answered."""
+    """Return each request with its share of its script's results."""
     found: list[Reply] = []
     for call, of_all in zip(calls, results, strict=True):
         start = 0
@@ -274,10 +274,10 @@ def replies(calls: Sequence[Call], results: Sequence[Sequence[Any]]) -> list[Rep
 
 
 def refuse_for_good(pending: Sequence[Request[Any]], error: WrongAddress) -> None:
-    """Refuse at once what trying again cannot help.
+    """Refuse at once the requests that trying again cannot help.
 
-    What may have been written already is not refused, and neither are ends of attempts, which must not be lost: whoever
-    mends the address lets them through.
+    Requests that may have been written already are not refused, and neither are ends of attempts, which must not be
+    lost: they are written once the address is corrected.
     """
     refused = [each for each in pending if not (each.doubtful or each.withdrawn or each.deadline == NEVER)]
     deliver([(request, WrongAddress(str(error))) for request in refused])

@@ -1,7 +1,7 @@
-"""Scripts that write: a generator of statements, with what the store must know before it runs one.
+"""Scripts that write: a generator of statements, with what the store must know before it runs them.
 
-A script is declared where it stands, with `@writes(...)`. It takes the items of all callers of one round and answers
-one result for each. Other scripts call it as the generator it is; callers of the store hand it to `Store.write`.
+A script is declared where it is defined, with `@writes(...)`. It takes the items of all callers of one round, and
+returns one result for each. Other scripts call it as a generator; callers of the store pass it to `Store.write`.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 number_of: Callable[[Any], int] = attrgetter("n")
-"""Gives the number of the job that an item is about, where it has that as `n`."""
+"""Returns the number of the job that an item is about, if the item has it as `n`."""
 
 
 class Patience(Enum):
-    """How long a caller waits for the store before it is told that the store did not answer."""
+    """How long a caller waits before it is told that the store did not answer."""
 
     CALLER = "caller"
-    """As long as every call does."""
+    """As long as for every ordinary call."""
     LONG = "long"
     """Longer: it is one large transaction."""
     ENDLESS = "endless"
-    """Until it is written: it must not be lost."""
+    """Until it is written, because it must not be lost."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Write(Generic[Item, Result_co]):
-    """A writing script, and what the engine must know of it."""
+    """A writing script, and what the engine must know about it."""
 
     run: Callable[[Round, Sequence[Item]], Script[list[Result_co]]]
     name: str
     patience: Patience = Patience.CALLER
     room: int = 0
-    """Free bytes that the disk must keep beside it; 0 is never refused for want of space."""
+    """Free bytes that must remain on the disk; a script with 0 is never refused for lack of space."""
     reserve: int = 0
-    """Bytes that each item will still need later, where it asks for room."""
+    """Bytes that each item will still need later, if the script asks for room."""
     separate: bool = False
     """Whether it locks what all others use, and so gets a transaction of its own."""
     size: Callable[[Any], int] | None = None
-    """Counts the work of one item, where that is more than one piece."""
+    """Counts the pieces of work in one item, if there can be more than one."""
     newcomers: Callable[[Any], Iterable[NewJob]] | None = None
-    """Gives the new jobs of its items, whose threads are locked before any row."""
+    """Returns the new jobs in its items; their threads are locked before any row."""
     gates: Callable[[Any], Script[list[str]]] | None = None
-    """Names other threads that are locked before any row."""
+    """Returns the names of other threads that are locked before any row."""
     number: Callable[[Any], int] | None = None
-    """Gives the number of the job that an item locks, where it is known beforehand."""
+    """Returns the number of the job that an item locks, if it is known beforehand."""
     leads: bool = False
-    """Whether its caller may run the round itself: see `store.line`."""
+    """Whether its caller may run the round itself: see `store.waiting_requests`."""
 
     def __call__(self, round_: Round, items: Sequence[Item]) -> Script[list[Result_co]]:
-        """Run inside another script."""
+        """Run as part of another script."""
         return self.run(round_, items)
 
 
@@ -86,7 +86,7 @@ def writes(
 
 
 class Call(NamedTuple):
-    """A script with the items of all its callers in a round, and their requests."""
+    """A script with the items of all its callers in a round, and the requests they came in."""
 
     script: Write[Any, Any]
     items: Sequence[Any]
@@ -94,46 +94,46 @@ class Call(NamedTuple):
 
 
 Feeds = Callable[[Round], list[Call]]
-"""Gives the standing claims that a round brings work for."""
+"""Returns the standing claims for which a round has work."""
 
 
 class Anchor(Protocol):
-    """Where the links of the audit chain are noted outside of the store."""
+    """Notes the links of the audit chain outside the store."""
 
     path: str | None
     problem: str | None
-    """Why the last one could not be noted; None if it could."""
+    """Why the last link could not be noted; None if it could."""
 
     def catch_up(self, ask: Callable[[Script[Any]], Any]) -> None:
-        """Note what a store that was just opened has more; `ask` reads there."""
+        """Note the links that a store has and this does not; `ask` reads from the store, which has just been opened."""
 
     def drop(self, heads: Sequence[Any]) -> None:
         """Note links that were committed."""
 
     def close(self) -> None:
-        """Note what was handed over, and end."""
+        """Note everything that was handed over, then stop."""
 
 
 @dataclass(frozen=True)
 class RoundScripts:
-    """The scripts that an engine runs by itself, and the order of all others. The application gives them."""
+    """The scripts that an engine runs itself, and the order of all others. The application supplies them."""
 
     riders: Any
     """The wings that take part in every round."""
     order: tuple[Write[Any, Any], ...]
-    """The turns of scripts in one transaction; what is not named comes first."""
+    """The order of scripts in one transaction; scripts that are not listed come first."""
     run: Callable[[Round, list[Call], Feeds | None], Script[list[list[Any]]]]
-    """Runs the scripts of a transaction, and what comes before and after all of them; gives the results of each.
+    """Runs the scripts of a transaction, and what comes before and after all of them; returns the results of each.
 
-    Standing claims that it feeds are added to its calls.
+    Standing claims that it serves are added to its calls.
     """
     claim: Write[Any, Any]
     contents: Callable[[], Script[dict[str, int]]]
-    """Counts everything there is, for a backup."""
+    """Counts everything in the store, for a backup."""
     anchor: Callable[[str | None], Anchor]
-    """Opens the file outside; None where there is none."""
+    """Opens the anchor's file outside the store; the path is None if there is none."""
 
     @cached_property
     def places(self) -> dict[Any, int]:
-        """Where each script stands in the order."""
+        """The position of each script in the order."""
         return {script.run: place for place, script in enumerate(self.order)}

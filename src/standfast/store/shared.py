@@ -1,4 +1,4 @@
-"""One engine for each store in a process: two handles of two engines on one file would drop each other's locks."""
+"""One engine for each store in a process: handles of two engines on one file would drop each other's locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from standfast.store.scripts import RoundScripts
 _lock = threading.Lock()
 _engines: dict[str, tuple[Engine[Any], int]] = {}
 _opened_here: weakref.WeakSet[Engine[Any]] = weakref.WeakSet()
-"""Every engine that this process opened, those in memory too."""
+"""Every engine that this process opened, including those in memory."""
 _paused: list[Engine[Any]] = []
 """Engines without a handle, while this process forks."""
 _spoiled: set[str] = set()
@@ -24,7 +24,7 @@ _spoiled: set[str] = set()
 
 
 def acquire(place: Place, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
-    """Give the open engine of this store; one in memory is a new store each time."""
+    """Return the open engine of this store; each one in memory is a new store."""
     key = place.key
     if key is None:
         return _opened(place, clock, scripts)
@@ -46,7 +46,7 @@ def _opened(place: Place, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
 
 
 def release(engine: Engine[Any]) -> None:
-    """Close the engine when its last user lets go."""
+    """Close the engine when its last user releases it."""
     with _lock:
         for key, (known, users) in list(_engines.items()):
             if known is engine and users > 1:
@@ -58,10 +58,10 @@ def release(engine: Engine[Any]) -> None:
 
 
 def _before_fork() -> None:
-    """Have every engine let go of its handles.
+    """Make every engine close its handles.
 
-    A child that inherits one shares SQLite's notes about locks without holding the locks: it would open the file, and
-    its parent's last close would delete the WAL under it, with work that was acknowledged.
+    A child that inherits a handle shares SQLite's notes about locks without holding the locks: it would open the file,
+    and the parent's last close would delete the WAL under it, together with acknowledged work.
     """
     _lock.acquire()
     _paused.extend(engine for engine, _ in _engines.values() if engine.pause())

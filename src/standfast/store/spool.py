@@ -1,7 +1,7 @@
-"""The spool: a file on this host that takes new jobs while their server cannot, until they are forwarded.
+"""The spool: a file on this host that accepts new jobs while their server cannot, until they are forwarded.
 
 When `put` returns, its jobs are on disk. Entries leave in the order they came, and only once the server has
-them. Several processes may share one file: an entry that two of them bring is one job, because its id decides.
+them. Several processes may share one file. If two of them forward the same entry, it is one job: the id decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from standfast.store.spoolfile import SpoolFile
 from standfast.store.steps import text
 
 ROOM_TO_SPOOL = 64 << 20
-"""Free bytes below which the spool takes nothing more."""
+"""Free bytes below which the spool accepts no more jobs."""
 UNUSABLE = (apsw.Error, OSError, StandfastError)
 
 NEXT_BATCH = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'entry'), 0) + 1"
@@ -35,7 +35,7 @@ OLDEST = f"""
 SELECT {COLUMNS} FROM entry
 WHERE tries = 0 AND batch <= (SELECT max(batch) FROM (SELECT batch FROM entry WHERE tries = 0 ORDER BY seq LIMIT ?))
 ORDER BY seq
-"""  # noqa: S608 - constants of ours; what was handed in together is read together
+"""  # noqa: S608 - constants of ours; jobs that were put together are read together
 REFUSED = f"SELECT {COLUMNS} FROM entry WHERE tries > 0 ORDER BY tries, seq LIMIT ?"  # noqa: S608 - likewise
 BY_ID = f"SELECT {COLUMNS} FROM entry WHERE id = ?"  # noqa: S608 - likewise
 ALL = f"SELECT {COLUMNS} FROM entry ORDER BY seq LIMIT ?"  # noqa: S608 - likewise
@@ -49,19 +49,19 @@ Answer = TypeVar("Answer")
 
 
 class Stamp(NamedTuple):
-    """A moment on this host: exact within one boot, and by the wall clock after another."""
+    """A moment on this host: exact within one boot, and by the wall clock across boots."""
 
     boot: str
     elapsed: float
     wall: float
 
     def since(self, earlier: Stamp) -> float:
-        """Give the seconds since another moment."""
+        """Return the seconds since another moment."""
         return self.elapsed - earlier.elapsed if self.boot == earlier.boot else self.wall - earlier.wall
 
 
 class Entry(NamedTuple):
-    """A job that waits for the server, when it was accepted, and why it is not there yet."""
+    """A job that waits for the server, when it was accepted, and why the server does not have it yet."""
 
     seq: int
     batch: int
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 
 
 class SpoolRequest:
-    """What one caller hands in, and how that ended."""
+    """The jobs that one caller hands in, and how that ended."""
 
     __slots__ = ("done", "error", "jobs", "rest")
 
@@ -86,7 +86,7 @@ class SpoolRequest:
 
 
 class Spool:
-    """One file for one server's schema. Any thread may use it; `spools.at` gives the one of this process."""
+    """One file for one server's schema. Any thread may use it; `spools.spool_at` returns the one of this process."""
 
     def __init__(self, path: Path, target: str) -> None:
         self.path = path
@@ -96,43 +96,43 @@ class Spool:
         self._lock = threading.Lock()
         """Held while the file is in use."""
         self.waiting: bool | None = None
-        """Whether something can go and has not yet, as far as this process knows; None before it has looked."""
+        """Whether any entry can be forwarded and has not been, as far as this process knows; None before it looked."""
         self.refuses = False
-        """Whether something is left here that the server refused."""
+        """Whether the file holds entries that the server refused."""
         self.trouble: str | None = None
         """Why the file cannot be used, for health."""
 
     def put(self, jobs: Sequence[NewJob], stamp: Stamp, reason: str, *, unsure: bool = False) -> None:
-        """Write jobs down, all or none of them; callers that come at once share a commit."""
+        """Store jobs, all or none of them; concurrent callers share a commit."""
         request = SpoolRequest(jobs, *stamp, unsure, reason)
         self._handed_in.append(request)
         with self._lock:
-            if not request.done:  # else another caller wrote it with its own
+            if not request.done:  # else another caller wrote it together with its own
                 self._write([self._handed_in.popleft() for _ in range(len(self._handed_in))])
         if request.error is not None:
             raise request.error
 
     def oldest(self, most: int) -> list[Entry]:
-        """Read what waits longest and was not refused, in order."""
+        """Read the entries that have waited longest and were not refused, in order."""
         with self._lock:
             found = [_entry(row) for row in self._read(OLDEST, most)]
             self.waiting = bool(found)
         return found
 
     def refused(self, most: int) -> list[Entry]:
-        """Read what the server refuses; nothing waits behind it."""
+        """Read the entries that the server refused; no other entry waits behind them."""
         with self._lock:
             found = [_entry(row) for row in self._read(REFUSED, most)]
             self.refuses = bool(found)
         return found
 
     def entries(self, most: int) -> list[Entry]:
-        """Read everything there is, oldest first."""
+        """Read all entries, oldest first."""
         with self._lock:
             return [_entry(row) for row in self._read(ALL, most)]
 
     def look(self) -> bool:
-        """Look whether something waits, this process's or what others left behind."""
+        """Check for waiting entries, from this process or left behind by others."""
         return bool(self.oldest(1))
 
     def find(self, job_id: str) -> Entry | None:
@@ -141,35 +141,35 @@ class Spool:
             return next((_entry(row) for row in self._read(BY_ID, job_id)), None)
 
     def depth(self) -> int:
-        """Count what waits."""
+        """Count the entries."""
         with self._lock:
             return next((number for (number,) in self._read("SELECT count(*) FROM entry")), 0)
 
     def delete(self, entries: Sequence[Entry]) -> None:
-        """Forget what the server has."""
+        """Delete entries that the server has."""
         with self._lock:
             self._use(lambda connection: connection.execute(DELETE, (_numbers(entries),)))
 
     def note(self, entries: Sequence[Entry], reason: str) -> None:
-        """Write down why these could not be brought there."""
+        """Record why these entries could not be forwarded."""
         with self._lock:
             self._use(lambda connection: connection.execute(NOTE, (reason, _numbers(entries))))
             self.refuses = True
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             self._file.close()
 
     # --- with the lock held
 
     def _write(self, slips: Sequence[SpoolRequest]) -> None:
-        """Write everything in one transaction; an error is followed by one more try, on a handle of its own."""
+        """Write all requests in one transaction; after an error, try once more on a new handle."""
         error = self._refusal(slips)
         if error is not None:
             again = self._refusal(slips)
             error = again and StoreUnavailable(str(again), definite=error.definite and again.definite)
-        self.waiting = True if error is None else None  # before anybody is answered: what comes next must not overtake
+        self.waiting = True if error is None else None  # before any caller is answered: later jobs must not overtake
         for request in slips:
             request.error = error and StoreUnavailable(str(error), definite=error.definite)
             request.done = True
@@ -192,7 +192,7 @@ class Spool:
             )
 
     def _use(self, work: Callable[[apsw.Connection], Answer]) -> Answer:
-        """Do this in a transaction; after an error the handle is not trusted any more."""
+        """Run this work in a transaction; after an error the handle is not trusted any more."""
         try:
             done = self._file.transact(work)
         except UNUSABLE as error:
@@ -204,27 +204,27 @@ class Spool:
         return done
 
     def _read(self, sql: str, *given: Any) -> list[tuple[Any, ...]]:
-        """Read from the file, if there is one: looking makes none. One that cannot be read blocks no one."""
+        """Read from the file if it exists; looking must not create it. A file that cannot be read blocks no caller."""
         if not self.path.exists():
             return []
         try:
             return self._use(lambda connection: connection.execute(sql, given).fetchall())
-        except StoreUnavailable:  # told by `trouble`
+        except StoreUnavailable:  # `trouble` reports it
             return []
 
     # --- forks: a child must not inherit a handle
 
     def before_fork(self) -> None:
-        """Let go of the file, and keep everybody off."""
+        """Close the file, and keep every thread away from it."""
         self._lock.acquire()
         self._file.close()
 
     def after_fork(self) -> None:
-        """Go on."""
+        """Let threads use the file again."""
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Start over: the parent's waiters are not in this process."""
+        """Start over: the threads that waited in the parent do not exist in this process."""
         self._handed_in.clear()
         self._lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""The spool's file: opened like the store's own, marked as a spool, and bound to the server its jobs are for."""
+"""The spool's file: opened like the store's own, marked as a spool, and bound to the server that its jobs are for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from standfast.store.sqlite.handle import (
 )
 
 SPOOL_ID = 0x57A95B01
-"""Marks a file as a spool, and its layout: another layout gets another mark."""
+"""Marks a file as a spool, and identifies its layout: another layout gets another mark."""
 LAYOUT = """
 -- A number never comes twice: what one process deletes is never what another has put meanwhile.
 CREATE TABLE entry (
@@ -46,7 +46,7 @@ Answer = TypeVar("Answer")
 
 
 def spool_path(named: str | None, target: str) -> Path:
-    """Give the file for this server's schema: the one that was named, else one that the user's processes share."""
+    """Return the file for this server's schema: the given one, else one that all processes of the user share."""
     if named:
         return Path(named).expanduser()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -55,17 +55,17 @@ def spool_path(named: str | None, target: str) -> Path:
 
 
 class SpoolFile:
-    """One handle on the file, opened when it is needed. One thread at a time uses it."""
+    """One handle on the file, opened when it is needed. Only one thread at a time uses it."""
 
     def __init__(self, path: Path, target: str) -> None:
         self._path = path
         self._target = target
         self._connection: apsw.Connection | None = None
         self.doubtful = False
-        """Whether the last transaction failed in its COMMIT: it may have landed."""
+        """Whether the last transaction failed in its COMMIT, so that it may have landed."""
 
     def transact(self, work: Callable[[apsw.Connection], Answer]) -> Answer:
-        """Do the work in one transaction, on disk when this returns. After an error the handle is dropped."""
+        """Do the work in one transaction, which is on disk when this returns. After an error the handle is dropped."""
         self.doubtful = False
         connection = self._connection or self._open()
         self._connection = None
@@ -80,7 +80,7 @@ class SpoolFile:
         return done
 
     def close(self) -> None:
-        """Let go of the handle."""
+        """Close the handle."""
         connection, self._connection = self._connection, None
         if connection is not None:
             let_go(connection)
@@ -98,7 +98,7 @@ class SpoolFile:
         return connection
 
     def _lay_out(self, connection: apsw.Connection) -> None:
-        """Many processes may open a new file at once: the first to get the write lock builds it."""
+        """Create the tables. Many processes may open a new file at once: the first to get the write lock does it."""
         connection.execute("BEGIN IMMEDIATE")
         with rolled_back_on_failure(connection):
             if not self._is_ours(connection):
@@ -116,7 +116,7 @@ class SpoolFile:
         return False
 
     def _bind(self, connection: apsw.Connection) -> None:
-        """Refuse to bring one server's jobs to another. An empty spool may change hands."""
+        """Refuse to send one server's jobs to another. An empty spool may be bound to another server."""
         bound = connection.execute("SELECT name FROM target").get
         if bound == self._target:
             return

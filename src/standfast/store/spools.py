@@ -1,4 +1,4 @@
-"""One spool for each file in a process, and none of its handles in a forked child."""
+"""One spool object for each file in a process; a forked child inherits none of its handles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _making = threading.Lock()
 
 
 def spool_at(path: Path, target: str) -> Spool:
-    """Give this process's spool in a file: what two objects spool must stay in one order."""
+    """Return this process's spool for a file: what two objects spool into one file must stay in one order."""
     path = Path(path).resolve()
     with _making:
         spool = _spools.get(path)

@@ -1,26 +1,26 @@
-"""Named SQL, in a file for the spine and one for each wing. What both dialects share is written once.
+"""Named SQL, in one file for the spine and one for each wing. What both dialects share is written once.
 
-    -- name: take_keys                     a statement, of each dialect that has none of its own
+    -- name: take_keys                     a statement, for each dialect that has none of its own
     -- name: take_keys (postgres)          PostgreSQL's own
-    -- name: lock_gates (postgres only)    SQLite does nothing here, and answers with no rows
+    -- name: lock_gates (postgres only)    SQLite does nothing, and returns no rows
 
-Several statements may share a part, which stands before the first name of its file, and is written once as well:
+Several statements may share a part, which is written once, before the first name in its file:
 
     -- part: letter_filter                 `:part(letter_filter)` stands for this text, in any file
-    -- part: letter_label (postgres)       PostgreSQL's own; a part is there for both dialects, and holds no other part
+    -- part: letter_label (postgres)       PostgreSQL's own; a part exists for both dialects, and holds no other
 
-A statement ends where the next one begins. Lines that begin with `--` are comments, but for these, which stand
-right after the name and are said once for all dialects:
+A statement ends where the next one begins. Lines that begin with `--` are comments, except for these, which follow
+the name directly and are written once for all dialects:
 
-    -- locks: jobs        which of RANKS its locks belong to: whatever writes or locks says so, or is not loaded
-    -- waits: no          it takes those of the locks that are free, and leaves the others alone
-    -- answers: none      no script uses what it answers, so PostgreSQL is not asked to wait for that
-    -- remembered: yes    what it reads changes only with statements that say so; SQLite's writer asks once
-    -- changes: rules     what is remembered is read again
-    -- assumes: same      it nearly always answers as before: PostgreSQL is not waited for, and checks that it is so
+    -- locks: jobs        which of RANKS its locks belong to: whatever writes or locks must say so to be loaded
+    -- waits: no          it takes those locks that are free, and skips the others
+    -- answers: none      no script uses its answer, so there is no need to wait for PostgreSQL's
+    -- remembered: yes    what it reads changes only by statements that say so; SQLite's writer reads it once
+    -- changes: rules     remembered answers are read again
+    -- assumes: same      its answer is nearly always the same: there is no wait for PostgreSQL, which checks it
     -- assumes: all       likewise, it nearly always writes all the rows, or moves all the numbers, that it is given
 
-`dialects.py` says how a statement is written for both, `columns.py` how `:columns(…)` are made.
+`dialects.py` explains how a statement is written for both, `columns.py` how `:columns(…)` are made.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ RANKS = (
     *("messages", "journal", "followers", "alerts", "workers", "tokens"),
     *("limits", "chain"),
 )
-"""The order in which a transaction locks, so that none waits for one that waits for it; the tests check it."""
+"""The order in which a transaction takes locks, so that no two wait for each other. The tests check it."""
 UNRANKED = "none"
-"""Said by what writes rows that no other transaction waits for: they are new, or its own."""
+"""For statements that write only rows for which no other transaction waits: they are new, or its own."""
 
 SAYINGS = {
     "locks": {*RANKS, UNRANKED},
@@ -60,9 +60,9 @@ SAYINGS = {
     "assumes": {"same", "all"},
 }
 WAYS: tuple[set[str], ...] = ({""}, {"", "postgres"}, {"", "sqlite"}, {"sqlite", "postgres"}, {"postgres only"})
-"""For which dialects a statement may be written."""
+"""The sets of dialects that a statement may be written for."""
 PART_WAYS = WAYS[:-1]
-"""For which dialects a part may be: a filter that SQLite left out would choose more rows there."""
+"""The sets of dialects that a part may be written for: a filter that SQLite left out would choose more rows there."""
 
 _OPENING = "\n-- name: "
 _PART_OPENING = "\n-- part: "
@@ -75,7 +75,7 @@ _LOCKING = ("INSERT INTO", "UPDATE", "DELETE FROM", "FOR SHARE", "LOCK TABLE", "
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One statement of a dialect. `gives_rows` is false for a write that returns none: it answers with their number."""
+    """One statement in a dialect. If `gives_rows` is false, it is a write that returns the number of rows instead."""
 
     sql: str
     gives_rows: bool
@@ -86,10 +86,10 @@ class Statement(msgspec.Struct, frozen=True):
     changes_rules: bool = False
     assumes: str | None = None
     spanned: str = ""
-    """Its text for an array of numbers without gaps, which crosses as the first and the last; SQLite's alone."""
+    """SQLite only: its text for an array of numbers without gaps, which is passed as the first and the last."""
 
     def for_rows(self, rows: int, width: int) -> str:
-        """Write the statement out for a batch of so many rows."""
+        """Write the statement out for a batch of `rows` rows."""
         return _for_rows(self.sql, rows, width)
 
 
@@ -100,13 +100,13 @@ def _for_rows(sql: str, rows: int, width: int) -> str:
 
 
 class StatementSource(NamedTuple):
-    """A statement as its file has it: its text for each dialect, or for those without their own, and what it says."""
+    """A statement as in its file: a text for each dialect, or one for those without their own, and its options."""
 
     texts: dict[str, str]
     says: dict[str, str]
 
     def in_dialect(self, dialect: str, known: dict[str, Columns]) -> Statement:
-        """Give it as a dialect runs it."""
+        """Return it as a dialect runs it."""
         text = self.texts.get(dialect, self.texts.get("", ""))
         sql = TRANSLATED[dialect](expand(text, known, dialect))
         return Statement(
@@ -123,24 +123,24 @@ class StatementSource(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """All that stands in some files of statements, by name."""
+    """The contents of one or more files of statements, by name."""
 
     statements: dict[str, StatementSource]
     columns: dict[str, Columns]
     parts: dict[str, dict[str, str]]
 
     def in_dialect(self, dialect: str) -> dict[str, Statement]:
-        """Give the statements as a dialect runs them."""
+        """Return the statements as a dialect runs them."""
         return {name: each.in_dialect(dialect, self.columns) for name, each in self.statements.items()}
 
 
 def load(dialect: str) -> dict[str, Statement]:
-    """Give every statement of a dialect, by name."""
+    """Return every statement of a dialect, by name."""
     return _collected().in_dialect(dialect)
 
 
 class OnDemand(dict[str, Statement]):
-    """The statements of a dialect, each from its first use on: no process uses all of them."""
+    """The statements of a dialect, each loaded on first use: no process uses all of them."""
 
     def __init__(self, dialect: str) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class OnDemand(dict[str, Statement]):
 
 
 def on_demand(dialect: str) -> dict[str, Statement]:
-    """Give the statements of a dialect by name, to be asked for one by one; what lists them all asks `load`."""
+    """Return the statements of a dialect, each loaded when it is asked for; `load` lists them all."""
     return OnDemand(dialect)
 
 
@@ -173,7 +173,7 @@ def _texts() -> Iterator[str]:
 
 
 def collect(*texts: str) -> Collection:
-    """Take files of statements apart; refuse what would be loaded otherwise than its writer thought."""
+    """Parse files of statements; refuse what would be loaded differently from what its author meant."""
     found = Collection({}, {}, {})
     for text in texts:
         before, *parts = f"\n{text}".split(_OPENING)
@@ -209,7 +209,7 @@ def _add_part(found: dict[str, dict[str, str]], part: str) -> None:
 
 
 def _include(name: str, texts: dict[str, str], parts: dict[str, dict[str, str]]) -> None:
-    """Write the parts of a statement out; from then on each dialect has a text of its own."""
+    """Insert the parts into a statement; from then on each dialect has its own text."""
     if not any(map(_PART.search, texts.values())):
         return
     if "" in texts:
@@ -242,7 +242,7 @@ def _add(found: dict[str, StatementSource], part: str) -> None:
 
 
 def _opened(kind: str, part: str) -> tuple[str, str, list[str]]:
-    """Take a header apart: the name, the dialect it is written for, and the lines below it."""
+    """Parse a header into its name, its dialect, and the lines below it."""
     if _MISPLACED.search(part):
         raise ValueError(f"unknown header: {part.strip()}")
     lines = part.strip().splitlines()
@@ -269,5 +269,5 @@ def _check_options(name: str, each: StatementSource) -> None:
 
 
 def _bare(lines: list[str]) -> str:
-    """Give a text without its comments."""
+    """Return a text without its comments."""
     return "\n".join(line for line in lines if not line.startswith("--")).strip()

@@ -1,4 +1,4 @@
-"""The steps a script is made of, and the round it runs in."""
+"""The steps that a script is made of, and the round it runs in."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Step = tuple[str, dict[str, Any] | Batch]
 """A statement's name with its parameters, or with a batch of rows."""
 T = TypeVar("T")
 Script = Generator[Step, Rows, T]
-"""Statements to run, each answered with its rows, and at the end a value: no I/O of its own."""
+"""Yields statements, receives the rows of each, and returns a value at the end. It does no I/O of its own."""
 
 
 class RoundState(ABC):
-    """What a wing keeps while a transaction runs: made when it is first asked for, with `Round.state`."""
+    """What a wing keeps during a transaction. `Round.state` creates it when it is first asked for."""
 
     @abstractmethod
     def absorb(self, other: Self) -> None:
-        """Take over what a part of the transaction kept."""
+        """Take over what was kept by a part of the transaction."""
 
 
 StateT = TypeVar("StateT", bound=RoundState)
 
 
 class Round(msgspec.Struct, eq=False):
-    """One transaction: its time, what it tells, and which queues it gives work to.
+    """One transaction: its time, its notices, and the queues that it brings work to.
 
-    `riders` are the wings that take part in it; `late` is a part of one, whose jobs were accepted at its time, earlier
-    than what others may have stored since.
+    `riders` are the wings that take part in it. `late` marks a part of a transaction whose jobs were accepted earlier,
+    at the part's time; other jobs may have been stored since.
     """
 
     now: float
@@ -49,37 +49,37 @@ class Round(msgspec.Struct, eq=False):
     notices: defaultdict[tuple[NoticeKind, str], list[str]] = msgspec.field(default_factory=partial(defaultdict, list))
     """What happened, by kind and queue, to which jobs: for the journal and the counters."""
     work: dict[str, float] = {}
-    """Which queues have work, after how many seconds, so that workers wake in time."""
+    """Queues that have work, and after how many seconds, so that workers wake in time."""
     claims_frozen: bool = False
     """Whether nothing may be claimed, because the store is about to move."""
     starts_left: int | None = None
-    """How many jobs may be started, where the disk sets a limit: the outcome of each must still fit."""
+    """How many jobs may be started, if the disk sets a limit: the outcome of each must still fit."""
     gates: set[str] = set()
-    """The names this transaction has locked."""
+    """The names that this transaction has locked."""
     jobs: set[int] = set()
-    """The numbers of the jobs that its scripts will lock: the first that locks any locks all of them, in order."""
+    """The numbers of the jobs its scripts will lock. The first script that locks any locks all of them, in order."""
     locked: set[int] = set()
-    """Those it has locked."""
+    """The numbers of the jobs that it has locked."""
     audit_links: list[Any] = []
-    """The links it wrote to the audit chain, to be anchored once it is committed."""
+    """The links that it wrote to the audit chain; they are anchored after the commit."""
     states: dict[type[RoundState], RoundState] = {}
-    """What wings keep in this transaction: without any, they have nothing to settle."""
+    """What wings keep in this transaction. If there is nothing, they have nothing to settle."""
 
     def state(self, kind: type[StateT]) -> StateT:
-        """Give what a wing keeps in this transaction."""
+        """Return what a wing keeps in this transaction."""
         found = self.states.get(kind)
         if found is None:
             found = self.states[kind] = kind()
         return found  # type: ignore[return-value]
 
     def part(self, now: float, *, late: bool = False) -> Round:
-        """Begin a part of this transaction, which may be undone, or has a time of its own; see `absorb`."""
+        """Begin a part of this transaction that may be undone, or has its own time; see `absorb`."""
         part = Round(now, self.skew, self.boot, self.riders, late=late)
         part.gates = self.gates
         return part
 
     def due_at(self, delay: float, at: float | None) -> float:
-        """Give the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""
+        """Return the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""
         return self.now + delay if at is None else max(self.now, at - self.skew)
 
     def note_work(self, queue: str, delay: float) -> None:

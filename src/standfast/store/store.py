@@ -1,4 +1,4 @@
-"""The seam that everything above speaks to. It has three verbs; which engine answers is a matter of the URL."""
+"""The interface that everything above the store uses: read, write, claim. The URL decides which engine answers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from standfast.store.waiting_requests import StandingClaim
 T = TypeVar("T")
 
 PATIENCE = 5.0
-"""Seconds a caller waits for the store before it is told that the store did not answer."""
+"""Seconds that a caller waits before it is told that the store did not answer."""
 LONG = 60.0
-"""Seconds a caller waits for one large transaction."""
+"""Seconds that a caller waits for one large transaction."""
 
 
 class Store:
-    """One store, open. What is written is on disk when its caller has the answer."""
+    """One open store. A write is on disk when its caller has the answer."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Store:
         self._opened: Engine[Any] | None = None
         self._closed = False
         self.approval_ttl = approval_ttl
-        """Seconds that an approval waits which is filed with a death."""
+        """Seconds that an approval waits if it is filed together with a job's death."""
         self.location = StoreLocation(lambda: self._place, lambda: self._engine)
 
     @property
@@ -62,20 +62,20 @@ class Store:
     # --- life
 
     def open(self) -> None:
-        """Open now rather than on first use."""
+        """Open the store now rather than on first use."""
         self._engine.now()
 
     def reopen(self) -> None:
-        """Let the next use open it again after `close`."""
+        """Let the next use open the store again after `close`."""
         self._closed = False
 
     def check_not_closed(self) -> None:
-        """Refuse what comes after `close`: its closer relies on its file or its connections being free."""
+        """Refuse calls after `close`: the code that closed it relies on its file or its connections being free."""
         if self._closed:
             raise StoreClosed
 
     def close(self) -> None:
-        """Serve what waits, then let go, until `reopen`."""
+        """Serve the waiting requests, then close the store until `reopen`."""
         self._closed = True
         opened, self._opened = self._opened, None
         if opened is not None and not opened.abandoned:
@@ -84,11 +84,11 @@ class Store:
     # --- the verbs
 
     def read(self, script: Script[T]) -> Answer[T]:
-        """Run a reading script beside the writer."""
+        """Run a reading script in parallel to the writer."""
         return self._engine.read(script)
 
     def write(self, script: Write[Item, Result], item: Item) -> Request[Result]:
-        """Run a writing script for one item, in one transaction with whatever else waits."""
+        """Run a writing script for one item, in one transaction with whatever else is waiting."""
         engine = self._opened
         if engine is None or engine.abandoned:
             engine = self._engine
@@ -97,7 +97,7 @@ class Store:
         return Request(script, [item], engine.put, seconds=seconds, single=True)
 
     def write_all(self, script: Write[Item, Result], items: Sequence[Item]) -> Request[list[Result]]:
-        """Run a writing script for several items in one transaction; give a result for each."""
+        """Run a writing script for several items in one transaction; return a result for each."""
         engine = self._opened
         if engine is None or engine.abandoned:
             engine = self._engine
@@ -106,59 +106,59 @@ class Store:
         return Request(script, items, engine.put, seconds=seconds)
 
     def claim(self, request: Any) -> Request[Any]:
-        """Claim what a worker can start now."""
+        """Claim the jobs that a worker can start now."""
         return Request(self._scripts.claim, [request], self._engine.put, seconds=PATIENCE, single=True)
 
     def stand(self, request: Any) -> StandingClaim:
-        """Claim what a worker can start as soon as there is some, in the transaction that brings it."""
+        """Claim jobs for a worker as soon as there are any, in the transaction that brings them."""
         claims = self._engine.standing_claims
         standing = StandingClaim(self._scripts.claim, [request], claims.put, single=True)
         standing.claims = claims
         return standing
 
     def caller_transaction(self, tx: object) -> CallerTransaction:
-        """Write inside a transaction of the caller's: durable when they commit it."""
+        """Write inside one of the caller's transactions; it is durable when the caller commits it."""
         return self._engine.caller_transaction(tx)
 
     # --- time
 
     def now(self) -> float:
-        """Give the present queue time."""
+        """Return the present queue time."""
         return self._engine.now()
 
     def skew(self) -> float:
-        """Give wall time minus queue time."""
+        """Return wall time minus queue time."""
         return self._engine.skew()
 
     def times(self) -> tuple[float, float]:
-        """Give the present queue time, and the present wall time."""
+        """Return the present queue time and the present wall time."""
         now = self._engine.now()
         return now, now + self._engine.skew()
 
     def boot(self) -> str:
-        """Identify the boot that workers belong to: those of another one are gone for certain."""
+        """Identify the boot that workers belong to: workers of another boot are certainly gone."""
         return self._engine.boot()
 
     def moment(self) -> Stamp:
-        """Give the present moment as this host tells it, also while the store is away."""
+        """Return the present moment by this host's clocks, even while the store is away."""
         return Stamp(self._clock.boot(), self._clock.elapsed(), self._clock.wall())
 
     def queue_time(self, moment: Stamp) -> float:
-        """Give the queue time of a moment of this host's: through a clock that no one sets, within one boot."""
+        """Return the queue time of a moment on this host; within one boot, through a clock that cannot be set."""
         return self.now() - self.moment().since(moment)
 
     # --- beside the verbs
 
     def listen(self, listener: Callable[[dict[str, float]], None]) -> None:
-        """Be told which queues get work, and after how many seconds. Called on a thread of the store's."""
+        """Call the listener when queues get work, with the seconds until then, on a thread of the store."""
         self._engine.listen(listener)
 
     def unlisten(self, listener: Callable[[dict[str, float]], None]) -> None:
-        """Be told no more."""
+        """Stop calling the listener."""
         self._engine.unlisten(listener)
 
     def spool(self) -> Spool | None:
-        """Give the file that keeps this store's jobs while it is away; None where there is none to be."""
+        """Return the file that keeps this store's jobs while it is away; None if it should have none."""
         away, named = self._place.away, self._spool
         if away is None or named is False:
             return None
@@ -166,15 +166,15 @@ class Store:
 
     @property
     def anchor(self) -> Anchor:
-        """Where the links of the audit chain are noted outside."""
+        """Where the links of the audit chain are noted outside the store."""
         return self._engine.anchor
 
     @property
     def trouble(self) -> str | None:
-        """What the writer met and has not got over."""
+        """The last error that the writer has not recovered from."""
         return self._engine.trouble
 
     @property
     def faults(self) -> tuple[type[Exception], ...]:
-        """What a script raises that can write no such item, now or later."""
+        """Errors that mean that a script can never write an item, now or later."""
         return self._engine.FAULTS

@@ -1,4 +1,4 @@
-"""Where a store is, and the disk under it."""
+"""The location of a store, and the disk under it."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from standfast.store.room import ROOM_TO_ACCEPT
 
 
 class StoreLocation:
-    """The file or the server of one store; what needs it open opens it."""
+    """The file or the server of one store; methods that need the store open will open it."""
 
     def __init__(self, place: Callable[[], Place], engine: Callable[[], Engine[Any]]) -> None:
         self._place = place
         self._engine = engine
 
     def exists(self) -> bool:
-        """Tell whether there is a store to open; opening creates one that is not."""
+        """Return whether there is a store to open; opening creates a missing one."""
         return self._place().exists()
 
     def is_file(self, path: str) -> bool:
-        """Tell whether a file is this store's own."""
+        """Return whether a file is this store's own."""
         return self._place().key == str(Path(path).resolve())
 
     def is_server(self) -> bool:
-        """Tell whether the store is on a server: there claims have a writer of their own."""
+        """Return whether the store is on a server; there, claims have a writer of their own."""
         return self._place().away is not None
 
     def checkup(self, *, full: bool = False) -> list[Finding]:
-        """Look at the store without opening it for use."""
+        """Check the store without opening it for use."""
         return list(self._place().checkup(room=ROOM_TO_ACCEPT, full=full))
 
     def schema_version(self) -> int:
-        """Read the schema's number without bringing it forward."""
+        """Read the schema number without migrating the schema."""
         return self._place().schema_version()
 
     def free_bytes(self) -> int:
-        """Give the disk space left where the store is."""
+        """Return the free disk space where the store is."""
         return self._engine().free_bytes()
 
     def disk_low(self) -> bool:
-        """Tell whether new work is refused for want of disk space."""
+        """Return whether new work is refused for lack of disk space."""
         return self.free_bytes() < self._engine().room_to_accept()
 
     def wal(self) -> tuple[int, list[str]]:
-        """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""
+        """Return the size of the log that a file has next to it, and what keeps it from shrinking."""
         return self._engine().wal()
 
     def back_up(self, path: str) -> dict[str, int]:
-        """Copy the store to a new file while it goes on; give what the copy holds."""
+        """Copy the store to a new file while it is in use; return what the copy holds."""
         return self._engine().back_up(path)
