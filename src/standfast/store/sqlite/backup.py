@@ -1,4 +1,4 @@
-"""Copy a store through SQLite itself, while others go on writing; a copy is looked through before it counts."""
+"""Copy a store through SQLite itself while other processes keep writing; a copy is checked before it counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.sqlite.handle import check_owner, sync_directory
 
 Contents = Callable[[apsw.Connection], dict[str, int]]
-"""Reads what a store holds, to compare the copy with."""
+"""Reads what a store holds, for comparison with the copy."""
 
 
 def back_up(source: apsw.Connection, path: str, contents: Contents) -> dict[str, int]:
-    """Copy a store, as it is at this moment, to a file that must not exist yet; give what the copy holds."""
+    """Copy a store, as it is now, to a file that must not exist yet; return what the copy holds."""
     try:
         with new_file(path) as unfinished:
             return copy(source, unfinished, contents)
@@ -26,9 +26,9 @@ def back_up(source: apsw.Connection, path: str, contents: Contents) -> dict[str,
 
 
 def copy(source: apsw.Connection, path: str, contents: Contents) -> dict[str, int]:
-    """Copy a store into an unused file, and compare.
+    """Copy a store into an unused file, and compare the two.
 
-    One read transaction is open all the while: writers go on, and what they write is not in the copy.
+    One read transaction stays open meanwhile: writers continue, and what they write is not in the copy.
     """
     with closing(apsw.Connection(path)) as target:
         source.execute("BEGIN")
@@ -36,7 +36,7 @@ def copy(source: apsw.Connection, path: str, contents: Contents) -> dict[str, in
         with target.backup("main", source, "main") as backup:
             backup.step()
         source.execute("COMMIT")
-        target.pragma("journal_mode", "delete")  # a copy is one file, with nothing beside it
+        target.pragma("journal_mode", "delete")  # a copy is one file, without companions
         _check(target, held, contents)
     return held
 
@@ -51,11 +51,11 @@ def _check(target: apsw.Connection, held: dict[str, int], contents: Contents) ->
 
 @contextmanager
 def new_file(path: str) -> Iterator[str]:
-    """Give a place beside `path`; what is there at the end takes that name, unless anything went wrong."""
+    """Yield a temporary path next to `path`; if the block succeeds, the file is renamed to `path`."""
     final, unfinished = Path(path), Path(f"{path}.unfinished")
     check_free(final)
     for rest in (unfinished, *companion_files(unfinished)):
-        rest.unlink(missing_ok=True)  # of one that was interrupted
+        rest.unlink(missing_ok=True)  # left by an interrupted backup
     with ExitStack() as stack:
         stack.callback(unfinished.unlink, missing_ok=True)
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -64,12 +64,12 @@ def new_file(path: str) -> Iterator[str]:
 
 
 def companion_files(path: Path) -> list[Path]:
-    """Name the files SQLite and the engine put beside a database."""
+    """Return the files that SQLite and the engine put next to a database."""
     return [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-journal", ".turn", "-audit")]
 
 
 def check_free(path: Path) -> None:
-    """Refuse to overwrite a file, or to lay one between what is left of another."""
+    """Refuse to overwrite a file, or to put one among another's leftover companion files."""
     for taken in (path, *companion_files(path)):
         if taken.exists():
             raise ConfigurationError(f"{taken} already exists, and nothing was overwritten; name another file")
@@ -78,14 +78,14 @@ def check_free(path: Path) -> None:
 
 
 def _name(unfinished: Path, final: Path) -> None:
-    """Give a finished file its name, unless it was taken meanwhile, and put that on disk."""
+    """Give a finished file its name, unless that was taken meanwhile, and sync the name to disk."""
     os.link(unfinished, final)
     sync_directory(final.resolve().parent)
 
 
 @contextmanager
 def opened(path: str) -> Iterator[apsw.Connection]:
-    """Open a backup to read from; refuse what is none."""
+    """Open a backup for reading; refuse any other file."""
     if not Path(path).is_file():
         raise ConfigurationError(f"there is no backup {path}")
     try:

@@ -1,4 +1,4 @@
-"""Look at a database file without using it: what it is, where it lies, who may read it, whether it would open."""
+"""Check a database file without using it: what it is, where it is, who may read it, and whether it would open."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from standfast.store.sqlite.handle import (
 )
 
 OTHERS = 0o077
-"""The permission bits of everybody but the owner."""
+"""The permission bits of everyone but the owner."""
 
 
 def checkup(path: str, *, room: int, full: bool = False) -> Iterator[Finding]:
-    """Look at everything that can be looked at; a check that cannot be made is itself a finding.
+    """Make every possible check; a check that cannot be made is itself a finding.
 
-    `room` is how many free bytes new work needs; `full` compares every index with its table, too.
+    `room` is how many free bytes new work needs; `full` also compares every index with its table.
     """
     yield _look("engine", _engine, Path(path))
     if path == ":memory:":
@@ -48,7 +48,7 @@ def checkup(path: str, *, room: int, full: bool = False) -> Iterator[Finding]:
 
 
 def schema_version(path: str) -> int:
-    """Read the schema's number; 0 for a file that is not there or still empty."""
+    """Read the schema number; 0 for a file that does not exist or is still empty."""
     if path == ":memory:" or not Path(path).exists():
         return 0
     try:
@@ -99,7 +99,7 @@ def _permissions(path: Path) -> str:
 
 
 def _nearest(directory: Path) -> Path:
-    """Give the directory, or the first one above it that exists."""
+    """Return the directory, or the nearest one above it that exists."""
     return next(place for place in (directory, *directory.resolve().parents) if place.exists())
 
 
@@ -108,7 +108,7 @@ def _schema(path: Path) -> str:
 
 
 def _integrity(path: Path, *, full: bool) -> str:
-    """Have SQLite read the whole file, and compare what our own tables say of each other."""
+    """Let SQLite read the whole file, and check that our own tables agree with each other."""
     if not schema_version(str(path)):
         return "nothing to check yet"
     check = "integrity_check" if full else "quick_check"

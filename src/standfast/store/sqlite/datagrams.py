@@ -1,8 +1,8 @@
-"""Sockets that processes of one host hear each other by, each found by a file in a directory that they share.
+"""Sockets that connect processes of one host; each is found by a file in a directory that they share.
 
 UNIX sockets are such files themselves. Where the system has none, a listener has a port of the loopback address, and
-its file's name ends with that. Nothing tells then that a listener is gone, so it renews its file while it listens, and
-an old one is removed.
+the name of its file ends with the port. Then nothing shows that a listener is gone, so it renews its file while it
+listens, and old files are removed.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ Address = str | tuple[str, int]
 
 
 class Datagrams(Protocol):
-    """One way to send a few bytes to other processes."""
+    """A way to send a few bytes to other processes."""
 
     def sender(self) -> socket.socket:
-        """Give a socket that sends."""
+        """Return a socket that sends."""
 
     def listener(self, directory: Path) -> tuple[socket.socket, str]:
-        """Give a socket that hears, and the file by which others find it."""
+        """Return a socket that listens, and the file by which other processes find it."""
 
     def address(self, file: str) -> Address | None:
-        """Give where a listener's file leads; None if it is no such file."""
+        """Return the address that a listener's file stands for; None if it is no such file."""
 
 
 class UnixDatagrams:
     """UNIX sockets."""
 
     def sender(self) -> socket.socket:
-        """Give a socket that sends."""
+        """Return a socket that sends."""
         return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
     def listener(self, directory: Path) -> tuple[socket.socket, str]:
-        """Give a socket that hears, and its file."""
+        """Return a socket that listens, and its file."""
         file = str(directory / _new_name())
         listener = self.sender()
         listener.bind(file)
         return listener, file
 
     def address(self, file: str) -> Address | None:
-        """Give the file itself: it is the address."""
+        """Return the file itself, which is the address."""
         return file
 
 
 class LoopbackDatagrams:
-    """Ports of the loopback address. Whoever can reach them can only wake a worker."""
+    """Ports of the loopback address. A program that can reach them can only wake a worker."""
 
     def sender(self) -> socket.socket:
-        """Give a socket that sends."""
+        """Return a socket that sends."""
         return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def listener(self, directory: Path) -> tuple[socket.socket, str]:
-        """Give a socket that hears, and the file that names its port; remove the files of those long gone."""
+        """Return a socket that listens, and the file that names its port; remove the files of listeners long gone."""
         _remove_forgotten(directory)
         listener = self.sender()
         listener.bind((LOOPBACK, 0))
@@ -87,6 +87,6 @@ def _new_name() -> str:
 
 def _remove_forgotten(directory: Path) -> None:
     for file in directory.iterdir():
-        with suppress(OSError):  # another process removes it too
+        with suppress(OSError):  # another process is removing it too
             if time.time() - file.stat().st_mtime > FORGOTTEN_AFTER:
                 file.unlink()

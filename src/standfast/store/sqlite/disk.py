@@ -1,4 +1,4 @@
-"""The disk under a database file: what is free, what a checkpoint will need, and what must stay free to finish."""
+"""The disk under a database file: how much is free, what a checkpoint will need, and what must stay free."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from standfast.store.room import END_OF_A_JOB, PLENTY, ROOM_TO_ACCEPT, Counts, R
 
 BOUNDLESS = 1 << 62
 ASK_AGAIN_AFTER = 1.0
-"""Seconds for which an answer about a disk with plenty of room holds."""
+"""Seconds for which an answer is valid if the disk had plenty of room."""
 COUNT_AGAIN_AFTER = 5.0
-"""Seconds for which a count of unfinished jobs holds, with those that were accepted since."""
+"""Seconds for which a count of unfinished jobs is valid; jobs accepted since are added to it."""
 UNFINISHED = "SELECT (SELECT count(*) FROM job) - (SELECT count(*) FROM job WHERE finished_at IS NOT NULL)"
 RUNNING = "SELECT count(*) FROM job WHERE state = 'running'"
 
 
 class Disk:
-    """The disk of one file; `path` is None for a store that is on none."""
+    """The disk of one file; `path` is None for a store that is not on a disk."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._free = 0
         self.plenty_until = 0.0
-        """When a disk with plenty of room is asked again; one with less is asked in every round."""
+        """When a disk with plenty of room is checked again; one with less is checked in every round."""
         self._unfinished = 0
         self._count_at = 0.0
 
     def free_bytes(self) -> int:
-        """Give the space left."""
+        """Return the free space."""
         if self._path is None:
             return BOUNDLESS
         now = time.monotonic()
@@ -44,11 +44,11 @@ class Disk:
         return self._free
 
     def room_to_accept(self) -> int:
-        """Give the free bytes that new work needs: some for every job that has not ended."""
+        """Return how many free bytes new work needs, including some for every job that has not ended."""
         return ROOM_TO_ACCEPT + self._unfinished * END_OF_A_JOB
 
     def judge(self, connection: apsw.Connection, pending: list[Request[Any]], free: int) -> RoomDecision:
-        """Find what there is no room for. Runs at the beginning of a write transaction."""
+        """Find the requests there is no room for. Runs at the beginning of a write transaction."""
         judged = judge(pending, free - self._owed_to_checkpoint(connection), lambda: self._count(connection))
         refused = [request for request, _ in judged.refused]
         accepted = [each for each in pending if each.room >= ROOM_TO_ACCEPT and each not in refused]
@@ -56,7 +56,7 @@ class Disk:
         return judged
 
     def _owed_to_checkpoint(self, connection: apsw.Connection) -> int:
-        """Give by how much the next checkpoint makes the file grow."""
+        """Return by how much the next checkpoint will grow the file."""
         pages, size = connection.pragma("page_count"), connection.pragma("page_size")
         return 0 if self._path is None else max(0, pages * size - os.stat(self._path).st_size)  # noqa: PTH116 - quicker
 

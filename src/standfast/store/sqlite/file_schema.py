@@ -1,4 +1,4 @@
-"""Migrate a file's schema once, whichever process is first; refuse what is newer than this library can read."""
+"""Migrate a file's schema once, in whichever process is first; refuse a schema that is too new for this library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def migrations() -> Sequence[Migration]:
 
 
 def migrate(connection: apsw.Connection, path: str) -> int:
-    """Apply what is missing, inside the caller's write transaction; give the schema's number."""
+    """Apply the missing steps inside the caller's write transaction; return the schema number."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema (version INTEGER NOT NULL, readable_by INTEGER NOT NULL) STRICT"
     )
@@ -33,9 +33,9 @@ def migrate(connection: apsw.Connection, path: str) -> int:
 
 
 def fill_memory(target: apsw.Connection) -> None:
-    """Copy an empty store with the newest schema into a new one in memory: a tenth of what the steps take.
+    """Copy an empty store with the newest schema into a new one in memory, in a tenth of the time of the steps.
 
-    Test suites make a store for each test.
+    Test suites create a store for each test.
     """
     with closing(apsw.Connection(":memory:")) as source:
         source.deserialize("main", _empty_store(tuple(migrations())))
@@ -45,7 +45,7 @@ def fill_memory(target: apsw.Connection) -> None:
 
 @lru_cache(maxsize=1)
 def _empty_store(_steps: Sequence[Migration]) -> bytes:
-    """Give the image of an empty store that these steps make."""
+    """Return the image of the empty store that these steps create."""
     with closing(apsw.Connection(":memory:")) as connection:
         claim_file(connection, ":memory:")
         migrate(connection, ":memory:")

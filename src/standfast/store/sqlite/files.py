@@ -1,4 +1,4 @@
-"""The files of one store: the database, its baton, its bell, and the readers beside the writer."""
+"""The files of one store: the database, its baton, its notifier, and the readers that run in parallel to the writer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Drive = Callable[[apsw.Connection, Script[Any]], Any]
 
 READERS = 2
 LONGEST_READ = 1.0
-"""Seconds to wait for reads under way before a damaged file is closed."""
+"""Seconds to wait for reads in progress before a damaged file is closed."""
 NOT_WRITABLE = (PermissionError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
 NO_DIRECTORY = (FileNotFoundError, FileExistsError, NotADirectoryError)
 LAST_WRITTEN = """
@@ -55,16 +55,16 @@ SELECT max(at) FROM (
   UNION ALL SELECT * FROM (SELECT at FROM journal ORDER BY seq DESC LIMIT 1)
 )
 """
-"""The latest queue time the file knows of. The journal alone would not do: all of it may have been pruned."""
+"""The latest queue time in the file. The journal alone is not enough: all of it may have been pruned."""
 _memory_names = itertools.count(1)
 
 
 DAMAGED = "removed"
-"""The name under which a store keeps when its file was removed, replaced or truncated, for health."""
+"""The name in `upkeep` under which a store notes, for health, when its file was removed, replaced or truncated."""
 
 
 class Files:
-    """One database file and what stands beside it, or one `:memory:` store of its own."""
+    """One database file and its companion files, or one separate `:memory:` store."""
 
     def __init__(self, path: str, *, vfs: str | None = None) -> None:
         self.memory = path == ":memory:"
@@ -83,15 +83,15 @@ class Files:
         self.wal = Wal(None if self.memory or vfs else self.path)
         self._mendable = False
         self._damage: StoreDamaged | None = None
-        """What happened to the file under this process: it is not used again before the process is restarted."""
+        """What happened to the file while this process used it. It is not used again until the process is restarted."""
 
     @property
     def audit_path(self) -> str | None:
-        """Where the heads of the audit chain are noted: beside the database, if that is a real file."""
+        """Where the heads of the audit chain are noted: next to the database, if that is a real file."""
         return None if self.memory or self._vfs else f"{self.path}-audit"
 
     def open(self) -> apsw.Connection:
-        """Open the writer's connection on a file that is ours and has the newest schema."""
+        """Open the writer's connection to a file that is ours and has the newest schema."""
         check_engine_version()
         self._check_usable()
         if self.watch is not None and (damage := self.watch.lost()):
@@ -107,7 +107,7 @@ class Files:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Word what goes wrong while opening as an error that names the next step."""
+        """Turn errors during opening into errors that name the next step."""
         try:
             yield
         except apsw.NotADBError as error:
@@ -134,18 +134,18 @@ class Files:
     # --- damage
 
     def check_whole(self, connection: apsw.Connection) -> None:
-        """Refuse to write to files that are not what they were. Runs at the beginning of a write transaction."""
+        """Refuse to write to files that are not as they were. Runs at the beginning of a write transaction."""
         if self.watch is not None and (damage := self.watch.damaged(connection)):
             raise self._stop(damage)
 
     def check_in_place(self, *, committed: bool = False) -> None:
-        """Refuse what was just committed, or is about to be read, where the names lead to other files."""
+        """Refuse what was just committed, or is about to be read, if the names now lead to other files."""
         if self.watch is not None and (damage := self.watch.moved()):
             raise self._stop(damage).for_caller(definite=not committed)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether this process has met damage."""
+        """Whether this process has found damage."""
         return self._damage is not None
 
     def _check_usable(self) -> None:
@@ -153,7 +153,7 @@ class Files:
             raise self._damage
 
     def _stop(self, damage: Damage) -> StoreDamaged:
-        """Take the file for lost, from now on, and record that for the next process that opens it."""
+        """Treat the file as lost from now on, and record that for the next process that opens it."""
         if self._damage is None:
             what = f"{damage.file} was {damage.what} while this process used it"
             self._damage = StoreDamaged(what, "put the file back or restore a backup, then restart this process")
@@ -164,7 +164,7 @@ class Files:
         return self._damage
 
     def note_damage(self, connection: apsw.Connection, now: float) -> None:
-        """Have health tell what a process before this one met."""
+        """Make health report what an earlier process found."""
         note = Path(f"{self.path}-damaged")
         if self.watch is None or not note.exists():
             return
@@ -173,9 +173,9 @@ class Files:
             note.unlink(missing_ok=True)
 
     def let_go(self, connection: apsw.Connection) -> None:
-        """Close a handle without making damage worse: pages of a WAL that was cut do not get into the database.
+        """Close a handle without making damage worse: pages of a WAL that was cut must not get into the database.
 
-        A WAL that was deleted is still there for those that have it open: the last to close it completes the database.
+        A deleted WAL still exists for processes that have it open: the last one to close it completes the database.
         """
         if self.watch is None:
             let_go(connection)
@@ -184,11 +184,11 @@ class Files:
             self._stop(damage)
         spoiled = self._damage is not None and not self._mendable
         as_it_is = spoiled or self.watch.is_shorter()
-        self.watch.database_only()  # first: a reader may look while this closes
+        self.watch.database_only()  # first, because a reader may look while this closes
         let_go(connection, as_it_is=as_it_is)
 
     def relieve_wal(self, connection: apsw.Connection) -> None:
-        """Keep the WAL small, between two rounds."""
+        """Keep the WAL small; called between two rounds."""
         if self.watch is not None:
             self.wal.relieve(connection, self.watch.wal_bytes)
 
@@ -199,9 +199,9 @@ class Files:
         self.let_go(writer)
 
     def _bring_forward(self, connection: apsw.Connection) -> None:
-        """Many processes may open a new file at once: the first to get the write lock builds it.
+        """Build the schema. Many processes may open a new file at once: the first to get the write lock builds it.
 
-        Opening waits for no turn: it could wait for ever behind a process that is frozen with the baton.
+        Opening does not wait for a turn: it could wait forever behind a process that was frozen with the baton.
         """
         connection.execute("BEGIN IMMEDIATE")
         with rolled_back_on_failure(connection):
@@ -210,14 +210,14 @@ class Files:
         connection.execute("COMMIT")
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
-        """Hear what other processes put into this store; a store in memory has none."""
+        """Listen for what other processes put into this store; a store in memory has no other processes."""
         if self.notifier is not None:
             self.notifier.listen(listener)
 
     def set_clock(self, connection: apsw.Connection, clock: Clock) -> float:
-        """Give what must be added to the time since boot; on the first open after a boot, decide it.
+        """Return what must be added to the time since boot; decide it on the first open after a boot.
 
-        Queue time goes on where it stood: it starts at wall time, but never before what was last written.
+        Queue time continues where it stopped: it starts at wall time, but never before the last time that was written.
         """
         with self.explaining(), closed_on_failure(connection):
             connection.execute("BEGIN IMMEDIATE")
@@ -250,7 +250,7 @@ class Files:
         return found
 
     def back_up(self, path: str, contents: Contents) -> dict[str, int]:
-        """Copy the store to a new file, as one of the readers: a fork waits until it is done."""
+        """Copy the store to a new file, as one of the readers, so that a fork waits until it is done."""
         self._check_usable()
         self.check_in_place()
         with self._reading, self.wal.reading(), closing(self._connect_reader()) as connection:
@@ -271,14 +271,14 @@ class Files:
         return connection
 
     def _drop_reader(self) -> None:
-        """Let go of this thread's handle: a read transaction it may still hold would keep the WAL growing."""
+        """Close this thread's handle: a read transaction that it may still hold would keep the WAL growing."""
         connection, self._own.connection = getattr(self._own, "connection", None), None
         if connection is not None:
             self._opened.remove(connection)
             let_go(connection)
 
     def pause(self, seconds: float) -> bool:
-        """Close the readers' handles and let none open one before `resume`; false if a read takes too long."""
+        """Close the readers' handles and let none open before `resume`; return False if a read takes too long."""
         taken = [self._reading.acquire(timeout=seconds) for _ in range(READERS)]
         if not all(taken):
             for _ in filter(None, taken):
@@ -295,12 +295,12 @@ class Files:
         self._reading.release(READERS)
 
     def abandon(self) -> None:
-        """Give up the baton in a forked child: an inherited descriptor would keep it from the others for ever."""
+        """Close the baton in a forked child: an inherited descriptor would keep it from other processes forever."""
         if self.baton is not None:
             self.baton.close()
 
     def close(self, writer: apsw.Connection | None) -> None:
-        """Close every handle on the database, the writer's last; then what stands beside it."""
+        """Close every handle on the database, the writer's last, then the companion files."""
         self._readers.shutdown()
         for connection in (*self._opened, self._anchor, writer):
             if connection is not None:
@@ -312,7 +312,7 @@ class Files:
 
 
 def _step(error: Exception, directory: Path) -> str:
-    """Say what to do about a file that cannot be opened: calling again helps only where nothing must be mended."""
+    """Say what to do about a file that cannot be opened; calling again helps only if nothing must be fixed first."""
     if isinstance(error, NOT_WRITABLE) or getattr(error, "errno", None) == errno.EROFS:
         return f"let this user write the file and its directory {directory}, or name another place"
     if isinstance(error, NO_DIRECTORY):

@@ -1,4 +1,4 @@
-"""Open a connection that can be trusted: settings are set and read back, and a file that is not ours is refused."""
+"""Open a connection that can be trusted: settings are set and read back, and foreign files are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUSY_SECONDS = 2.0
 """How long one BEGIN waits for another process before the round is tried again."""
 
 LARGEST_WAL = 64 << 20
-"""Bytes of a WAL beyond which it is cut when it is written over; a usual one has a quarter of them."""
+"""The size in bytes above which a WAL is cut when it is overwritten; a usual one has a quarter of that."""
 
 SETTINGS: dict[str, str | int] = {
     "synchronous": 3,
@@ -35,10 +35,10 @@ SETTINGS: dict[str, str | int] = {
     "wal_autocheckpoint": 4000,
     "journal_size_limit": LARGEST_WAL,
 }
-"""What every connection must answer when asked, in the order in which it is set.
+"""What every connection must answer when it is asked, in the order in which it is set.
 
-`synchronous` 3 is EXTRA: NORMAL loses acknowledged jobs, and under FULL a power cut can bring back the rollback journal
-of the switch to WAL, which empties the database that the WAL belongs to. Once in WAL mode, EXTRA costs what FULL costs.
+`synchronous` 3 is EXTRA. NORMAL loses acknowledged jobs. Under FULL, a power cut can bring back the rollback journal of
+the switch to WAL, which empties the database that the WAL belongs to. In WAL mode, EXTRA costs no more than FULL.
 """
 
 NOT_KEPT_BY_MEMORY = frozenset({"journal_mode", "mmap_size"})
@@ -50,7 +50,7 @@ _SAFE_FROM = (3, 51, 3)
 
 
 def check_engine_version(version: str | None = None) -> str:
-    """Refuse an SQLite that can lose fsynced commits when one connection writes while another checkpoints."""
+    """Refuse a version of SQLite that can lose fsynced commits when one connection writes while another checkpoints."""
     version = version or apsw.sqlite_lib_version()
     major, minor, patch = (int(part) for part in (version + ".0.0").split(".")[:3])
     line = _SAFE_SINCE.get((major, minor))
@@ -60,7 +60,7 @@ def check_engine_version(version: str | None = None) -> str:
 
 
 def check_file_system(path: Path, mounts: str | None = None) -> str:
-    """Give the kind of file system; refuse a network one: its locks and fsync cannot carry the promise."""
+    """Return the kind of file system; refuse a network one, because its locks and fsync cannot be relied on."""
     table = mounts if mounts is not None else _mounts()
     home = path.resolve()
     best, kind = "", ""
@@ -80,14 +80,14 @@ def _mounts() -> str:
 
 
 def check_not_open_elsewhere(path: Path) -> None:
-    """Refuse a file this process already holds by other means: two SQLite libraries drop each other's locks."""
+    """Refuse a file that other code in this process has open: two SQLite libraries drop each other's locks."""
     ours = {f"{path}{suffix}" for suffix in ("", "-wal", "-shm")}
     table = Path("/proc/self/fd")
     for descriptor in table.iterdir() if table.exists() else ():
         try:
             target = str(descriptor.readlink())
         except OSError:
-            continue  # closed while we looked
+            continue  # closed in the meantime
         if target in ours:
             raise ConfigurationError(
                 f"{target} is already open in this process by other means (an ORM, sqlite3, a plain open()); "
@@ -96,9 +96,9 @@ def check_not_open_elsewhere(path: Path) -> None:
 
 
 def check_whole(path: Path) -> None:
-    """Refuse a database with a missing part: SQLite would go on without the jobs that were in it.
+    """Refuse a database that lacks one of its files: SQLite would continue without the jobs that were in it.
 
-    A WAL never has anything before its database has, not even after a power cut; and its index is made after it and
+    A WAL never has content before its database has, not even after a power cut, and its index is created after it and
     deleted before it.
     """
     wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
@@ -133,7 +133,7 @@ def create_file(path: Path) -> None:
 
 
 def _make_directory(path: Path) -> None:
-    """Make a directory that is still there after a power cut: SQLite syncs what is inside it, and not its own name."""
+    """Make a directory that survives a power cut: SQLite syncs what is inside it, but not the directory's own name."""
     new = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in new:
@@ -141,7 +141,7 @@ def _make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Put the names that stand in a directory on disk."""
+    """Sync the names in a directory to disk."""
     directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -150,7 +150,7 @@ def sync_directory(path: Path) -> None:
 
 
 def connect(location: str, *, vfs: str | None = None, memory: bool = False, reader: bool = False) -> apsw.Connection:
-    """Open one connection with every setting read back."""
+    """Open one connection, and read every setting back."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if memory else 0)
     connection = apsw.Connection(location, flags=flags, vfs=vfs)
     with closed_on_failure(connection):
@@ -164,20 +164,20 @@ def connect(location: str, *, vfs: str | None = None, memory: bool = False, read
 
 
 def _check_writable(connection: apsw.Connection) -> None:
-    """Refuse a read-only file: SQLite opens it all the same, and leaves a WAL behind that cannot be written."""
+    """Refuse a read-only file: SQLite opens it nevertheless, and leaves a WAL behind that cannot be written."""
     if connection.readonly("main"):
         raise apsw.ReadOnlyError("the file is read-only")
 
 
 def _keep_plans(connection: apsw.Connection) -> None:
-    """Plan each statement once. Otherwise SQLite plans anew for every new value, at five times the statement's cost."""
+    """Plan each statement once. Otherwise SQLite replans for every new value, at five times the statement's cost."""
     if not connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1):
         raise ConfigurationError("SQLite does not keep its query plans; install apsw 3.54 or newer")
 
 
 @contextmanager
 def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
-    """Close the connection unless everything inside went well."""
+    """Close the connection unless the block succeeds."""
     with ExitStack() as stack:
         stack.callback(let_go, connection)
         yield
@@ -185,9 +185,9 @@ def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
 
 
 def let_go(connection: apsw.Connection, *, as_it_is: bool = False) -> None:
-    """Close a handle for good. What cannot be put in order now is put in order at the next opening.
+    """Close a handle for good. What cannot be put in order now is put in order when the file is next opened.
 
-    `as_it_is` leaves the files untouched, where a last checkpoint could spoil them.
+    `as_it_is` leaves the files untouched, for cases in which a last checkpoint could spoil them.
     """
     try:
         if as_it_is:
@@ -199,7 +199,7 @@ def let_go(connection: apsw.Connection, *, as_it_is: bool = False) -> None:
 
 @contextmanager
 def rolled_back_on_failure(connection: apsw.Connection) -> Iterator[None]:
-    """Roll the open transaction back unless everything inside went well."""
+    """Roll back the open transaction unless the block succeeds."""
     with ExitStack() as stack:
         stack.callback(roll_back, connection)
         yield
@@ -207,8 +207,8 @@ def rolled_back_on_failure(connection: apsw.Connection) -> Iterator[None]:
 
 
 def roll_back(connection: apsw.Connection) -> None:
-    """Undo the open transaction, where there is one."""
-    if connection.in_transaction:  # some errors make SQLite roll back by itself
+    """Roll back the open transaction, if there is one."""
+    if connection.in_transaction:  # some errors make SQLite roll back on its own
         connection.execute("ROLLBACK")
 
 
@@ -225,7 +225,7 @@ def _apply_settings(connection: apsw.Connection, *, memory: bool) -> None:
 
 
 def _set(connection: apsw.Connection, name: str, wanted: str | int) -> None:
-    """Set one setting. Where many open a new file at once, SQLite refuses the switch to WAL without waiting itself."""
+    """Set one setting. SQLite does not wait for the switch to WAL if many open a new file at once: try again here."""
     give_up = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -239,7 +239,7 @@ def _set(connection: apsw.Connection, name: str, wanted: str | int) -> None:
 
 
 def patience(longest: float | None = None) -> Callable[[int], bool]:
-    """Wait in small steps: the lock's holder is committing, and will be done in a millisecond."""
+    """Return a busy handler that waits in small steps: the lock's holder is committing, and done in a millisecond."""
     waited_since = 0.0
 
     def wait(tries: int) -> bool:
@@ -254,7 +254,7 @@ def patience(longest: float | None = None) -> Callable[[int], bool]:
 
 @contextmanager
 def glance(path: str) -> Iterator[apsw.Connection]:
-    """Look at a file in one snapshot, without setting anything: a journal mode would be kept in it."""
+    """Open a file for one read transaction, without setting anything: a journal mode would persist in the file."""
     with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         _check_writable(connection)
         connection.set_busy_handler(patience())
@@ -263,19 +263,19 @@ def glance(path: str) -> Iterator[apsw.Connection]:
 
 
 def check_not_foreign(path: Path) -> None:
-    """Refuse another program's database before touching it."""
+    """Refuse another program's database before changing it."""
     with glance(str(path)) as connection:
         check_owner(connection, str(path))
 
 
 def claim_file(connection: apsw.Connection, path: str) -> None:
-    """Mark a new file as ours; refuse one that belongs to another program. Runs inside a write transaction."""
+    """Mark a new file as ours; refuse another program's. Runs inside a write transaction."""
     if not check_owner(connection, path):
         connection.pragma("application_id", APPLICATION_ID)
 
 
 def check_owner(connection: apsw.Connection, path: str) -> bool:
-    """Tell whether a file is marked as ours; refuse one that belongs to another program."""
+    """Return whether a file is marked as ours; refuse another program's."""
     marked = connection.pragma("application_id")
     if marked == APPLICATION_ID:
         return True

@@ -1,4 +1,4 @@
-"""Which processes use a file, as the system's lists of locks and open files tell; empty where there are none."""
+"""Which processes use a file, according to the system's lists of locks and open files; none if it has no such lists."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 
 PROC = Path("/proc")
 OPEN = range(0x40000002, 0x40000002 + 510)
-"""The bytes of a database that SQLite locks for as long as it has it open."""
+"""The bytes of a database that SQLite locks while it has the database open."""
 READING = range(123, 128)
-"""The bytes of a WAL's index that SQLite locks while it reads an old state."""
+"""The bytes of a WAL's index that SQLite locks while it reads an old snapshot."""
 
 
 def users_of(path: str) -> list[str]:
-    """Name the processes that have a database open, also one that was deleted or replaced since."""
+    """Return the processes that have a database open, even if the file was since deleted or replaced."""
     return _names({*_lockers(path, OPEN), *_openers(path)})
 
 
 def readers_of(path: str) -> list[str]:
-    """Name the other processes that read an old state of a database and keep its WAL from being emptied."""
+    """Return the other processes that read an old snapshot of a database and keep its WAL from being emptied."""
     return _names({*_lockers(f"{path}-shm", READING)} - {os.getpid()})
 
 
@@ -38,7 +38,7 @@ def _lockers(path: str, wanted: range) -> Iterator[int]:
 def _openers(path: str) -> Iterator[int]:
     names = {path, f"{path} (deleted)"}
     for process in _numbered(PROC):
-        with suppress(OSError):  # it has just ended, or is another user's
+        with suppress(OSError):  # the process has just ended, or is another user's
             if any(_target(link) in names for link in (process / "fd").iterdir()):
                 yield int(process.name)
 
@@ -51,7 +51,7 @@ def _target(link: Path) -> str:
     try:
         return str(link.readlink())
     except OSError:
-        return ""  # closed while we looked
+        return ""  # closed in the meantime
 
 
 def _names(pids: Iterable[int]) -> list[str]:

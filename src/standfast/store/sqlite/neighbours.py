@@ -1,12 +1,12 @@
-"""Other processes on the same file: each gets its turn at the write lock, and hears of work that others bring.
+"""Other processes on the same file: each gets its turn at the write lock, and learns of work that the others bring.
 
-A turn: SQLite's busy handler alone lets one process win five to thirty times as often as another. Here all who wait ask
-for the same file lock, the baton, each as often as the others, and only its holder asks SQLite, so that none is ahead
-for long.
+Turns: with SQLite's busy handler alone, one process wins five to thirty times as often as another. Here all waiting
+processes ask for one file lock, the baton, equally often, and only its holder asks SQLite. So none is ahead for
+long.
 
-Work: after a commit, one datagram goes to each listener and names the queues that have some. Listeners are found by
-files in a directory beside the database: UNIX sockets, or, where the system has none, names that end with a port of the
-loopback address. A datagram is only a hint. One that is lost costs latency, never a job: workers also poll.
+Work: after a commit, one datagram goes to each listener and names the queues that have work. Listeners are found by
+files in a directory next to the database: UNIX sockets or, where the system has none, names that end with a port of the
+loopback address. A datagram is only a hint. Losing one costs latency, never a job: workers also poll.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from standfast.store.sqlite.handle import patience
 log = logging.getLogger("standfast.store")
 
 LONGEST_WAIT = 1.0
-"""Seconds to wait for a turn; a process that was frozen with the baton in its hand must not stop the others."""
+"""Seconds to wait for a turn. A process that was frozen while it held the baton must not stop the others."""
 PAUSE = 0.0002
 LONGEST_SOCKET_PATH = 90
-"""UNIX socket addresses end at 108 bytes; the file name needs some of them."""
+"""UNIX socket addresses have at most 108 bytes, and the file name needs some of them."""
 
 _decode = msgspec.json.Decoder(Hint).decode
 
 
 class Baton:
-    """A lock on a file beside the database, held only between asking for the write lock and getting it."""
+    """A lock on a file next to the database, held only from asking for the write lock until getting it."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | OWN_HANDLE, 0o600)
         self.patience = patience()
-        """How the writer's connection waits for the lock."""
+        """How the writer's connection waits for the write lock."""
 
     def take(self, *, waits: bool) -> bool:
-        """Take this process's turn to ask; tell whether that went well.
+        """Take this process's turn to ask for the write lock; return whether that succeeded.
 
-        It waits for the others, but not for long: fairness is not worth a call that hangs.
+        It waits for other processes, but not for long: fairness is not worth a call that hangs.
         """
         until = time.monotonic() + (LONGEST_WAIT if waits else 0.0)
         while True:
@@ -66,12 +66,12 @@ class Baton:
                 return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self.descriptor)
 
 
 def begin(connection: apsw.Connection, baton: Baton | None, *, waits: bool = True) -> None:
-    """Win the write lock, in turn with other processes; raise BusyError at once where that must not wait."""
+    """Take the write lock, in turn with other processes; raise BusyError at once if that must not wait."""
     if baton is None:
         connection.execute("BEGIN IMMEDIATE")
         return
@@ -86,11 +86,11 @@ def begin(connection: apsw.Connection, baton: Baton | None, *, waits: bool = Tru
         if not waits:
             connection.set_busy_handler(baton.patience)
         if is_ours:
-            lock(baton.descriptor, FREE)  # the next process may ask
+            lock(baton.descriptor, FREE)  # now the next process may ask
 
 
 def bell_directory(path: str) -> Path:
-    """Beside the database, or in the temporary directory where that path is too long for a socket."""
+    """Return a directory next to the database, or in the temporary directory if that path is too long for a socket."""
     beside = Path(f"{path}-wake")
     if len(os.fsencode(beside)) <= LONGEST_SOCKET_PATH:
         return beside
@@ -99,7 +99,7 @@ def bell_directory(path: str) -> Path:
 
 
 class DatagramNotifier:
-    """Rings for every other process that listens on the same database."""
+    """Notifies every other process that listens on the same database."""
 
     def __init__(self, path: str) -> None:
         self._directory = bell_directory(path)
@@ -112,7 +112,7 @@ class DatagramNotifier:
         self._seen_change = -1
 
     def notify(self, hint: Hint) -> None:
-        """Tell the others; a listener that is gone is forgotten. A hint is never worth an error to who gives it."""
+        """Notify the other processes; forget a listener that is gone. A hint is never worth an error to its sender."""
         try:
             change = os.stat(self._directory).st_mtime_ns  # noqa: PTH116 - after every commit, and a Path is slow
             if change != self._seen_change:
@@ -135,10 +135,10 @@ class DatagramNotifier:
                 with suppress(OSError):
                     Path(file).unlink(missing_ok=True)
             except OSError:
-                continue  # it has hints enough, or has just left
+                continue  # it has enough hints already, or has just left
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
-        """Start hearing the others, on a thread of its own. Where that cannot be, one looks by oneself, and later."""
+        """Start to listen to other processes, on a separate thread. If that is impossible, workers only poll: later."""
         if self._listener is not None:
             return
         try:
@@ -161,21 +161,21 @@ class DatagramNotifier:
                 message = listener.recv(65536)
             except TimeoutError:
                 with suppress(OSError):
-                    os.utime(own)  # it is still heard
+                    os.utime(own)  # shows that this listener is alive
                 continue
             if not message:
                 return
             try:
                 hint = _decode(message)
             except msgspec.DecodeError:
-                continue  # not one of ours
+                continue  # not sent by standfast
             callback(hint)
 
     def close(self) -> None:
-        """Stop listening and notifying, also where the socket's file was deleted."""
+        """Stop listening and notifying, even if the socket's file was deleted."""
         if self._listener is not None and self._own is not None:
             with suppress(OSError):
-                # What it waits for, where a shutdown does not wake it.
+                # Wakes the listener if a shutdown of its socket does not.
                 self._sender.sendto(b"", DATAGRAMS.address(self._own) or self._own)
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)

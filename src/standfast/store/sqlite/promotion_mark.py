@@ -1,7 +1,7 @@
-"""A store that is being promoted, or has gone: every process that has it open looks here in every transaction.
+"""The mark of a store that is being promoted, or has moved: every process that has it open checks every transaction.
 
-A promotion leaves its mark with a time by which it must be heard of again. Whoever finds that time past takes the mark
-and what belongs to it away: an interrupted promotion costs nothing but its own repeat.
+A promotion leaves its mark with a time by which it must report again. A process that finds that time past removes the
+mark and what belongs to it: an interrupted promotion costs nothing but a second try.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLOSED = (
 """The tables that are read-only once the store has moved."""
 VERBS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
 OLDEST_TO_REFUSE = 2
-"""The first schema number whose library looks whether a store has moved; an older one is not to open it then."""
+"""The first schema number whose library checks whether a store has moved; older ones must not open it afterwards."""
 
 
 STANDING = """
@@ -41,7 +41,7 @@ FROM schema AS s LEFT JOIN moving AS m
 
 
 class PromotionMark(NamedTuple):
-    """The mark of a promotion. `source` names the store for good, `run` one try; times are queue time."""
+    """The mark of a promotion. `source` names the store permanently, `run` one try; times are queue time."""
 
     source: str
     run: str
@@ -58,9 +58,9 @@ def look(connection: apsw.Connection) -> PromotionMark | None:
 
 
 def check_usable(connection: apsw.Connection) -> PromotionMark | None:
-    """Refuse a store that has moved, or whose schema has become too new; give the mark of a promotion.
+    """Refuse a store that has moved, or whose schema has become too new; return the mark of a promotion, if any.
 
-    One statement for both, because every transaction asks.
+    One statement reads both, because every transaction asks.
     """
     [(readable_by, *mark)] = connection.execute(STANDING)
     check_readable("sqlite", readable_by, connection.filename or "this store")
@@ -73,7 +73,7 @@ def check_usable(connection: apsw.Connection) -> PromotionMark | None:
 
 
 def claims_frozen(connection: apsw.Connection, now: float) -> bool:
-    """Tell whether nothing may be started now; refuse a store that is not to be used. Runs in a write transaction."""
+    """Return whether no job may be started now; refuse an unusable store. Runs in a write transaction."""
     found = check_usable(connection)
     if found is None:
         return False
@@ -83,13 +83,13 @@ def claims_frozen(connection: apsw.Connection, now: float) -> bool:
 
 
 def write(connection: apsw.Connection, mark: PromotionMark) -> None:
-    """Leave the mark, in the place of any other."""
+    """Set the mark, in place of any other."""
     connection.execute("DELETE FROM moving")
     connection.execute("INSERT INTO moving VALUES (?, ?, ?, ?, ?, ?)", mark)
 
 
 def forget(connection: apsw.Connection) -> None:
-    """Take away what a promotion left. The store keeps its name, so that a half-filled target still knows it."""
+    """Remove what a promotion left. The store keeps its name, so that a half-filled target still recognises it."""
     for (trigger,) in connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'promote_%'"
     ).fetchall():
@@ -100,7 +100,7 @@ def forget(connection: apsw.Connection) -> None:
 
 
 def note_changes(connection: apsw.Connection) -> None:
-    """Record every change, by any process."""
+    """Record every change, by whatever process."""
     for verb, row in VERBS.items():
         for table in BY_NUMBER:
             connection.execute(
@@ -115,7 +115,7 @@ def note_changes(connection: apsw.Connection) -> None:
 
 
 def close_for_good(connection: apsw.Connection, mark: PromotionMark) -> None:
-    """Record where the store has gone, and refuse every later write, also by older libraries."""
+    """Record where the store has gone, and refuse every later write, also from older libraries."""
     forget(connection)
     write(connection, mark._replace(state="moved", until=9e99, no_claims_until=9e99))
     connection.execute("UPDATE schema SET readable_by = max(readable_by, ?)", (OLDEST_TO_REFUSE,))

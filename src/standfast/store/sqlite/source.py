@@ -1,4 +1,4 @@
-"""The store a promotion leaves: read in short snapshots while others use it, and closed in one last transaction."""
+"""The store that a promotion leaves: read in short snapshots while it is in use, closed in one last transaction."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from standfast.store.sqlite.neighbours import begin
 from standfast.store.sqlite.promotion_mark import PromotionMark
 
 HEARD_OF_WITHIN = 60.0
-"""Seconds after which a promotion that has said nothing counts as interrupted."""
+"""Seconds after which a promotion that has not reported counts as interrupted."""
 NO_CLAIMS_FOR = 10.0
-"""Seconds nothing is started for, from each time the promotion says so."""
+"""Seconds for which no job is started, from each time the promotion asks for that."""
 PATIENCE = 30.0
 """Seconds to wait for the write lock."""
 
@@ -31,11 +31,11 @@ LIVE = """
 SELECT count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker
 WHERE j.state = 'running' AND w.boot = ? AND max(w.beat_at, j.claimed_at) + j.lease >= ?
 """
-"""Jobs that are running. One whose lease has lapsed moves as it is: the new home's sweeper decides about it."""
+"""Counts running jobs. A job whose lease has lapsed moves as it is: the sweeper of the new store decides about it."""
 
 
 class Source:
-    """A database file, opened to be promoted."""
+    """A database file, opened for its promotion."""
 
     def __init__(self, path: str, clock: Clock | None = None) -> None:
         if not Path(path).is_file():
@@ -48,23 +48,23 @@ class Source:
         self._run = uuid4().hex
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._files.close(None)
         let_go(self._connection)
 
     def now(self) -> float:
-        """Give the present queue time."""
+        """Return the present queue time."""
         return self._clock.elapsed() + self._offset
 
     # --- the promotion's mark
 
     def mark(self) -> PromotionMark | None:
-        """Read what an earlier promotion left."""
+        """Read the mark that an earlier promotion left."""
         with self._snapshot():
             return promotion_mark.look(self._connection)
 
     def begin(self, home: str) -> PromotionMark:
-        """Leave the mark, and have changes written down from now on."""
+        """Set the mark, and record changes from now on."""
         with self._writing():
             known = promotion_mark.look(self._connection)
             promotion_mark.forget(self._connection)
@@ -75,7 +75,7 @@ class Source:
         return mark
 
     def give_up(self) -> None:
-        """Take everything back: the store goes on as if nothing had been."""
+        """Undo the promotion's changes: the store continues as if nothing had happened."""
         with self._writing():
             found = promotion_mark.look(self._connection)
             if found is not None and found.run == self._run and found.state == "copying":
@@ -85,7 +85,7 @@ class Source:
                 )
 
     def _say(self, *, claims: bool) -> None:
-        """Be heard of; find out whether another promotion, or an end of patience, has taken the mark away."""
+        """Report that the promotion is alive; find out if another promotion or a timeout has removed the mark."""
         promotion_mark.check_usable(self._connection)
         found = promotion_mark.look(self._connection)
         if found is None or found.run != self._run or found.state != "copying":
@@ -102,13 +102,13 @@ class Source:
     # --- reading
 
     def extent(self) -> tuple[int, int]:
-        """Count the jobs, and give the highest number any had."""
+        """Count the jobs, and return the highest number that any job had."""
         with self._snapshot():
             [(jobs,)] = self._connection.execute("SELECT count(*) FROM job")
             return jobs, self._sequence("body")
 
     def jobs(self, first: int, last: int) -> Jobs:
-        """Read the jobs of a range of numbers, both ends included."""
+        """Read the jobs of a range of numbers, including both ends."""
         with self._snapshot():
             return {
                 table.name: self._rows(
@@ -118,13 +118,13 @@ class Source:
             }
 
     def changes(self, limit: int, *, claims: bool) -> tuple[list[int], Jobs, Rows, Rows]:
-        """Take jobs and keys off the lists of what changed, and read them: numbers, jobs, changed keys, their rows."""
+        """Take changed jobs and keys off the lists and read them: numbers, jobs, changed keys, and their rows."""
         with self._writing():
             self._say(claims=claims)
             return self.take_changes(limit)
 
     def take_changes(self, limit: int) -> tuple[list[int], Jobs, Rows, Rows]:
-        """Do the same inside a transaction that is open."""
+        """Do the same inside an open transaction."""
         numbers = [n for (n,) in self._rows("SELECT n FROM changed_job LIMIT ?", (limit,))]
         jobs = {table.name: self._of_numbers(table, numbers) for table in BY_NUMBER}
         self._connection.executemany("DELETE FROM changed_job WHERE n = ?", [(n,) for n in numbers])
@@ -140,23 +140,23 @@ class Source:
         return self._rows(f"{table.select} {table.name} WHERE n IN ({among}) ORDER BY {_order(table)}", ())
 
     def keys(self, after: Row, limit: int) -> Rows:
-        """Read keys behind one, in order."""
+        """Read the keys after a given one, in order."""
         sql = f"{KEYS.select} idempotency WHERE (queue, key) > (?, ?) ORDER BY queue, key LIMIT ?"
         with self._snapshot():
             return self._rows(sql, (*after, limit))
 
     def appended(self, table: Table, after: int, limit: int) -> Rows:
-        """Read a table that only grows, behind a number."""
+        """Read an append-only table after a given number."""
         with self._snapshot():
             return self._rows(f"{table.select} {table.name} WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
 
     def whole_table(self, table: Table) -> Rows:
-        """Read a small table, in the order of its key."""
+        """Read a small table in the order of its key."""
         with self._snapshot():
             return self._rows(f"{table.select} {table.source or table.name} ORDER BY {_order(table)}", ())
 
     def ends(self) -> tuple[int, int, int]:
-        """Give the highest job number there was, the oldest journal number, and the highest there was."""
+        """Return the highest job number so far, the oldest journal number, and the highest journal number so far."""
         with self._snapshot():
             [(oldest,)] = self._connection.execute("SELECT coalesce(min(seq), 0) FROM journal")
             return self._sequence("body"), oldest, self._sequence("journal")
@@ -183,13 +183,13 @@ class Source:
 
     @contextmanager
     def last_transaction(self) -> Iterator[None]:
-        """Lock out every other writer. What ends with `close_for_good` is the last; what does not has only looked."""
+        """Lock out every other writer. If `close_for_good` is called in it, it is the last; else it has only looked."""
         with self._writing():
             self._say(claims=False)
             yield
 
     def close_for_good(self) -> None:
-        """Say where the store has gone."""
+        """Record where the store has gone."""
         mark = promotion_mark.look(self._connection)
         if mark is not None:
             promotion_mark.close_for_good(self._connection, mark)
@@ -197,7 +197,7 @@ class Source:
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
         with self._explaining():
-            if self._connection.in_transaction:  # a part of the last one
+            if self._connection.in_transaction:  # a part of the last transaction
                 yield
                 return
             self._connection.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""The engine on one SQLite file: one writer thread in turn with other processes, readers beside it."""
+"""The engine on one SQLite file: one writer thread that takes turns with other processes, and parallel readers."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ OF_MOST_ROUNDS = (
     *("next_due", "promote_due", "take_lane", "lane_heads", "take_jobs", "plain_claims", "count_claims"),
     *("complete_jobs", "complete_some"),
 )
-"""Statements that most rounds run: they are read before the first one, and not while others wait for the write lock."""
+"""Statements that most rounds run. They are loaded before the first round, not while others wait for the write lock."""
 
 LONGEST_OPENING = 5.0
-"""Seconds the first opening waits for other processes: as long as every call waits for the store."""
+"""Seconds that the first opening waits for other processes: as long as every call waits for the store."""
 
 SAME_CLOCKS = 0.002
-"""Seconds that a reading of both clocks may be off by: neither was set."""
+"""Seconds that readings of the two clocks may differ without either having been set."""
 
 NEXT_NUMBERS = "next_numbers"
 
 ROWS_PER_STATEMENT = 64
-"""The largest batch one statement takes. Batches are cut into powers of two, so that few texts need preparing."""
+"""The largest batch that one statement takes. Batches are cut into powers of two, so that few texts are prepared."""
 
 _TEXTS: dict[tuple[str, int], str] = {}
-"""Statements written out for so many rows."""
+"""Statements written out for a number of rows."""
 
 
 def drive(connection: apsw.Connection, script: Script[T]) -> T:
-    """Run a script on a connection: execute what it yields, send it the rows."""
+    """Run a script on a connection: execute the statements it yields, and send it their rows."""
     try:
         name, parameters = next(script)
         while True:
@@ -93,32 +93,32 @@ def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] 
 
 
 class Facts:
-    """What the writer has read and knows to be so still, until another connection commits or it changes that itself.
+    """What the writer has read, and may rely on until another connection commits or the writer itself changes it.
 
-    SQLite tells with one number whether another connection has committed. While that stands, statements that say
-    `remembered:` are answered from memory, the next job number is known, and so is the mark of a promotion.
+    SQLite's data version, one number, shows whether another connection has committed. While it stays the same,
+    statements marked `remembered:` are answered from memory, and the next job number and the promotion mark are known.
     """
 
     def __init__(self) -> None:
         self.version = -1
-        """SQLite's number after our last commit; -1 in a transaction, because what that reads may be rolled back."""
+        """The data version after our last commit; -1 in a transaction, because what that reads may be rolled back."""
         self._rows: dict[tuple[Any, ...], Rows] = {}
         self._last_number: int | None = None
         self.unmarked = False
-        """Whether the store is known to be usable, and under no promotion."""
+        """Whether the store is known to be usable, and not being promoted."""
 
     def forget(self) -> None:
-        """Know nothing."""
+        """Forget everything."""
         self._rows.clear()
         self._last_number = None
         self.unmarked = False
 
     def rules_changed(self) -> None:
-        """Forget what was read of rules: a statement of our own changed them."""
+        """Forget the rules that were read: one of our own statements changed them."""
         self._rows.clear()
 
     def recall(self, name: str, parameters: Any) -> Rows | None:
-        """Give what a statement answered before, if that is still so."""
+        """Return what a statement answered before, if that is still valid."""
         if name != NEXT_NUMBERS:
             return self._rows.get((name, *parameters.values()))
         if self._last_number is None:
@@ -128,7 +128,7 @@ class Facts:
         return [*zip(range(first, self._last_number + 1))]
 
     def remember(self, name: str, parameters: Any, rows: Rows) -> None:
-        """Keep what a statement answered."""
+        """Remember what a statement answered."""
         if name != NEXT_NUMBERS:
             self._rows[(name, *parameters.values())] = rows
             return
@@ -149,7 +149,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         apsw.NoMemError,
         apsw.CorruptError,
         OSError,
-        StandfastError,  # opening the file anew was refused
+        StandfastError,  # reopening the file was refused
     )
     FAULTS = (apsw.Error, *FAULTS)
     CAN_BE_LED = True
@@ -163,7 +163,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._boot = clock.boot()
 
     def open(self) -> None:
-        """Open the file, bring its schema forward, set the clock, start the writer."""
+        """Open the file, bring its schema up to date, set the clock, and start the writer."""
         for name in OF_MOST_ROUNDS:
             STATEMENTS[name]
         with ExitStack() as refused:
@@ -176,7 +176,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             refused.pop_all()
 
     def _first_connection(self, until: float) -> tuple[apsw.Connection, float]:
-        """Open the file and set the clock; while another process holds the write lock, try again."""
+        """Open the file and set the clock; try again while another process holds the write lock."""
         while True:
             try:
                 connection = self._files.open()
@@ -188,17 +188,17 @@ class SqliteEngine(Engine[apsw.Connection]):
                     raise
 
     def abandon(self) -> None:
-        """Forget a paused engine in a forked child, whose writer is not there."""
+        """Discard a paused engine in a forked child, which does not have its writer thread."""
         self._files.abandon()
 
     def now(self) -> float:
-        """Give the present queue time: seconds since boot, and an offset that the file keeps for each boot."""
+        """Return the present queue time: seconds since boot plus an offset that the file keeps for each boot."""
         return self._clock.elapsed() + self._offset
 
     def skew(self) -> float:
-        """Give wall time minus queue time: the same until a clock is set, so that a time reads back as it was written.
+        """Return wall time minus queue time: the same until a clock is set, so that a time reads back as written.
 
-        The two clocks are read one after the other, so their difference is never quite the same.
+        The two clocks are read one after the other, so their difference is never exactly the same.
         """
         elapsed = self._clock.elapsed()
         between = self._clock.wall() - elapsed - self._offset
@@ -211,19 +211,19 @@ class SqliteEngine(Engine[apsw.Connection]):
         return self._clock.boot()
 
     def free_bytes(self) -> int:
-        """Give the disk space left."""
+        """Return the free disk space."""
         return self._files.disk.free_bytes()
 
     def room_to_accept(self) -> int:
-        """Give the free bytes that new work needs: some for every job that has not ended."""
+        """Return how many free bytes new work needs, including some for every job that has not ended."""
         return self._files.disk.room_to_accept()
 
     def back_up(self, path: str) -> dict[str, int]:
-        """Copy the store to a new file beside the writer."""
+        """Copy the store to a new file in parallel to the writer."""
         return self._files.back_up(path, lambda connection: drive(connection, self._scripts.contents()))
 
     def _open(self) -> apsw.Connection:
-        self._facts = Facts()  # each connection counts for itself what others committed
+        self._facts = Facts()  # the data version counts other connections' commits for each connection
         with reopening("sqlite", self._files.path):
             return self._files.open()
 
@@ -242,13 +242,13 @@ class SqliteEngine(Engine[apsw.Connection]):
         facts.version = -1
 
     def _new_round(self, connection: apsw.Connection) -> Round:
-        """Look whether the files are whole, and whether the store is about to move, or has."""
+        """Check that the files are whole, and whether the store is about to move or has moved."""
         watch = self._files.watch
         if watch is not None and not watch.in_place(whole=True):
             self._files.check_whole(connection)
         self.must_tidy = watch is not None and watch.wal_bytes > LARGEST_WAL
         now = self._clock.elapsed() + self._offset
-        known = abs(self._clock.wall() - now - self._skew) <= SAME_CLOCKS  # the short way: every round comes by here
+        known = abs(self._clock.wall() - now - self._skew) <= SAME_CLOCKS  # a shortcut: every round comes by here
         round_ = Round(now, self._skew if known else self.skew(), self._boot, self._scripts.riders)
         if not self._facts.unmarked:
             self._facts.unmarked = check_usable(connection) is None
@@ -285,12 +285,12 @@ class SqliteEngine(Engine[apsw.Connection]):
             self._drop_connection()
 
     def wal(self) -> tuple[int, list[str]]:
-        """Give the size of the WAL, and who keeps it from becoming smaller where it is large."""
+        """Return the size of the WAL and, if it is large, what keeps it from shrinking."""
         size = self._files.wal.size
         return size, self._files.wal.held_by() if size > LARGEST_WAL else []
 
     def _drive(self, connection: apsw.Connection, script: Script[T]) -> T:
-        """Run a script of the writer: what it knows already is not asked again."""
+        """Run a script of the writer, without asking again for what the writer already knows."""
         facts = self._facts
         try:
             name, parameters = next(script)
@@ -309,7 +309,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             return result
 
     def _can_go_on_after(self, error: BaseException) -> bool:
-        """Keep a connection that only came too early; one that is left inside a transaction is given up with it."""
+        """Keep a connection that was only too early; one that is left inside a transaction is dropped with it."""
         in_order = self._connection is not None and not self._connection.in_transaction
         return in_order and isinstance(error, apsw.BusyError)
 

@@ -1,4 +1,4 @@
-"""Keep the WAL small: one that a long read let grow comes down again, and health names who holds it."""
+"""Keep the WAL small: one that grew during a long read shrinks again, and health names what keeps it large."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from standfast.store.sqlite.holders import readers_of
 
 TRY_AGAIN_AFTER = 1.0
 LONGEST_WAIT = 0.02
-"""Seconds that the writer waits for readers: it has work to do."""
+"""Seconds that the writer waits for readers; not more, because it has work to do."""
 LONG_READ = 1.0
-"""Seconds after which a read of this process is named."""
+"""Seconds after which a read in this process is reported."""
 
 
 class Wal:
-    """The WAL of one file; `path` is None for a store that has none."""
+    """The WAL of one file; `path` is None for a store without a WAL."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -30,16 +30,16 @@ class Wal:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size of the WAL in bytes."""
         try:
             return 0 if self._path is None else os.stat(f"{self._path}-wal").st_size  # noqa: PTH116 - in every round
         except OSError:
             return 0
 
     def relieve(self, connection: apsw.Connection, size: int) -> None:
-        """Have a WAL that has grown written over from its start: the commit after that cuts it to its usual size.
+        """Let a WAL that has grown be overwritten from its start; the commit after that cuts it to its usual size.
 
-        A checkpoint that does not wait never finishes while reads overlap.
+        A checkpoint that does not wait would never finish while reads overlap.
         """
         now = time.monotonic()
         if size <= LARGEST_WAL or now < self._try_at:
@@ -53,7 +53,7 @@ class Wal:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Take note of a read of this process."""
+        """Keep a note of a read in this process while it lasts."""
         name = threading.current_thread().name
         self._reads[name] = time.monotonic()
         try:
@@ -62,7 +62,7 @@ class Wal:
             self._reads.pop(name, None)
 
     def held_by(self) -> list[str]:
-        """Name who reads an old state."""
+        """Return the threads and processes that read an old snapshot."""
         if self._path is None:
             return []
         now = time.monotonic()

@@ -1,7 +1,7 @@
-"""Whether the files that are open are still those that their names lead to: what is written to others is lost.
+"""Checks that the open files are still the ones their names lead to: data written to any others is lost.
 
 SQLite itself notices none of this. A WAL that was deleted takes commits that are never read again; one that was cut
-leaves a gap that ends it at the next recovery.
+short has a gap, at which the next recovery ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REMOVED, REPLACED, CUT = "removed", "replaced by another file", "cut short"
 
 
 class Damage(NamedTuple):
-    """What happened to which file. `mendable`: the database is whole, and closing what is open completes it."""
+    """What happened to which file. `mendable`: the database is whole, and closing the open handles completes it."""
 
     file: str
     what: str
@@ -29,7 +29,7 @@ class Damage(NamedTuple):
 
 
 class _File:
-    """One file as it was when it was last seen."""
+    """One file as it was when last seen."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class _File:
         self.size = found.st_size
 
     def look(self) -> int | str:
-        """Give the size, or what happened to the file."""
+        """Return the size, or what happened to the file."""
         try:
             found = os.stat(self.path)  # noqa: PTH116
         except OSError:
@@ -47,28 +47,28 @@ class _File:
 
 
 class Watch:
-    """The three files of one database: itself, its WAL and the index of that, which holds everybody's locks."""
+    """The three files of one database: itself, its WAL, and the WAL's index, which holds the locks of all processes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._files: tuple[_File, ...] = ()
         self.wal_bytes = 0
-        """How large the WAL was when a round last began."""
+        """How large the WAL was when the last round began."""
 
     def begin(self) -> None:
-        """Take note of the files that the writer has just opened. The database stays the one that was seen first."""
+        """Note the files that the writer has just opened. The database must remain the one that was seen first."""
         database = self._files[0] if self._files else _File(self._path)
         self._files = (database, _File(f"{self._path}-wal"), _File(f"{self._path}-shm"))
         self.wal_bytes = self._files[1].size
 
     def database_only(self) -> None:
-        """Stop watching the WAL and its index: whoever closes the database last removes them, and that is no damage."""
+        """Stop watching the WAL and its index: the last process to close the database removes them, which is normal."""
         self._files = self._files[:1]
 
     def in_place(self, *, whole: bool = False) -> bool:
-        """Tell whether every name leads where it did, and, if `whole`, to a file that did not become smaller.
+        """Return whether every name leads to the same file as before and, if `whole`, no file became smaller.
 
-        This is the look of every round; where it finds anything, `moved` or `damaged` say what that means.
+        Every round makes this check. If it fails, `moved` or `damaged` finds out what that means.
         """
         try:
             for file in self._files:
@@ -86,9 +86,9 @@ class Watch:
         return True
 
     def moved(self) -> Damage | None:
-        """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed.
+        """Find a name that leads to another file. Any thread may look at any time, without a lock.
 
-        Where the writer closes or opens the database meanwhile, what was seen says nothing, and is looked at again.
+        If the writer closes or opens the database meanwhile, what was seen means nothing, and this looks again.
         """
         while True:
             files = self._files
@@ -97,7 +97,7 @@ class Watch:
                 return damage
 
     def damaged(self, connection: apsw.Connection) -> Damage | None:
-        """Find what was moved or cut. Runs in a write transaction that has written nothing: no one else writes then."""
+        """Find a file that was moved or cut. Runs in a write transaction before its first write: no other can write."""
         files = self._files
         found = [file.look() for file in files]
         damage = _moved(files, found) or self._cut(connection, found)
@@ -105,12 +105,12 @@ class Watch:
         return damage
 
     def lost(self) -> Damage | None:
-        """Find that the database itself is gone. The other files may be, while they are not open."""
+        """Find out if the database itself is gone. The other files may be gone while they are not open."""
         found = self._files[0].look() if self._files else 0
         return Damage(self._path, found) if isinstance(found, str) else None
 
     def is_shorter(self) -> bool:
-        """Tell whether a file is shorter than it was, for whatever reason."""
+        """Return whether a file is shorter than it was, for whatever reason."""
         return any(isinstance(size := file.look(), int) and size < file.size for file in self._files)
 
     def _cut(self, connection: apsw.Connection, found: Sequence[int | str]) -> Damage | None:
@@ -131,9 +131,9 @@ def _moved(files: Sequence[_File], found: Sequence[int | str]) -> Damage | None:
 
 
 def _has_its_pages(_connection: apsw.Connection, path: str, _size: int) -> bool:
-    """Tell whether a database that became smaller was vacuumed, and not cut.
+    """Return whether a database that became smaller was vacuumed, not cut.
 
-    Its first page says how many there are. A checkpoint under way has written that one first, and soon the others.
+    Its first page says how many pages there are. A checkpoint in progress has written that page first, the others soon.
     """
     for _ in range(CHECKPOINT_TRIES):
         if _agrees_with_its_first_page(path):
@@ -143,7 +143,7 @@ def _has_its_pages(_connection: apsw.Connection, path: str, _size: int) -> bool:
 
 
 def _agrees_with_its_first_page(path: str) -> bool:
-    """Read the database without its WAL; SQLite refuses one with fewer pages than its first page says."""
+    """Read the database without its WAL. SQLite refuses a file with fewer pages than its first page says."""
     alone = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=alone)) as connection:
@@ -153,7 +153,7 @@ def _agrees_with_its_first_page(path: str) -> bool:
 
 
 def _has_its_frames(connection: apsw.Connection, path: str, size: int) -> bool:
-    """Tell whether a WAL that became smaller was emptied by a checkpoint, and not cut."""
+    """Return whether a WAL that became smaller was emptied by a checkpoint, not cut."""
     try:
         with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as beside:
             answers: list[tuple[Any, ...]] = beside.execute("PRAGMA wal_checkpoint(NOOP)").fetchall()
@@ -165,9 +165,9 @@ def _has_its_frames(connection: apsw.Connection, path: str, size: int) -> bool:
 
 
 def _never_shrinks(_connection: apsw.Connection, _path: str, _size: int) -> bool:
-    """Say that an index which became smaller is not whole."""
+    """Report that an index that became smaller is not whole."""
     return False
 
 
 WHOLE = (_has_its_pages, _has_its_frames, _never_shrinks)
-"""How to tell whether each of the files, which became smaller, is whole."""
+"""For each of the files, the check whether it is whole although it became smaller."""
