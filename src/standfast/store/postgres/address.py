@@ -1,4 +1,4 @@
-"""Where the store is: a PostgreSQL URL, and what of it is ours."""
+"""Where the store is: a PostgreSQL URL, and the parts of it that are standfast's own."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class Address(NamedTuple):
-    """A server, the schema that holds the store, and how to be told of news where the server stands behind a pooler."""
+    """A server, the schema that holds the store, and where to listen for notifications if a pooler is in between."""
 
     server: str
     schema: str
     listen: str
     prepares: bool | None = None
-    """Whether statements are prepared by name. None is where no pooler hands one session to several clients."""
+    """Whether statements are prepared by name. None means: if no pooler shares one session among several clients."""
 
     @classmethod
     def read(cls, url: str) -> Address:
-        """Read a URL. `schema=`, `listen=` and `prepare=` are ours, everything else is libpq's."""
+        """Read a URL. `schema=`, `listen=` and `prepare=` are standfast's, everything else is libpq's."""
         parts = urlsplit(url)
         given = parse_qsl(parts.query, keep_blank_values=True)
         ours = dict(pair for pair in given if pair[0] in OURS)

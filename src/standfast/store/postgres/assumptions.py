@@ -1,9 +1,9 @@
-"""What a round takes for granted instead of waiting for it: the server checks that, and fails the round if it is wrong.
+"""What a round assumes instead of waiting for answers. The server checks it, and fails the round if it is wrong.
 
-Most answers can be told beforehand: the rules are those of the round before, every body that is inserted is new, every
-job that is completed was still running. A statement that says `assumes:` is sent with a check, and its script goes on
-at once with the expected answer. A check that fails divides by zero: the server then skips what follows, the COMMIT
-too. The round is run again, and waits for every answer.
+Most answers can be predicted: the rules are those of the previous round, every inserted body is new, every completed
+job was still running. A statement with `assumes:` is sent together with a check, and its script continues at once with
+the expected answer. A check that fails divides by zero; then the server skips what follows, even the COMMIT. The round
+is run again, and waits for every answer.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from standfast.store.statements import Statement
 from standfast.store.steps import Batch, Rows
 
 MISTAKEN = (psycopg.errors.DivisionByZero, psycopg.errors.UniqueViolation)
-"""What the server says where a check fails, and where a number that came earlier was given to another job."""
+"""The server's errors if a check fails, or if a number that came earlier was given to another job."""
 SURE_AFTER = 2
-"""How often in a row a question must have had the same answer before that is taken for granted."""
+"""How many times in a row a question must have had the same answer before that is assumed."""
 MOST_ANSWERS = 256
-"""How many answers are kept: each set of queues that a round is about is a question of its own."""
+"""How many answers are kept: each set of queues that rounds deal with is a question of its own."""
 NUMBERS_KEPT = 1.0
-"""Seconds that numbers may wait for their jobs: those of all processes stay in the order of time, nearly."""
+"""Seconds that numbers may wait for their jobs, so that the numbers of all processes stay nearly in order of time."""
 FEWEST_NUMBERS = 16
 NEXT_NUMBERS = "next_numbers"
 
@@ -33,7 +33,7 @@ _integers = msgspec.json.Decoder(list[int]).decode
 
 
 class Told(NamedTuple):
-    """An answer: as the server compares it, as scripts get it, and how often in a row it was given."""
+    """An answer: as the server compares it, as scripts receive it, and how many times in a row it was given."""
 
     as_text: str
     rows: Rows
@@ -41,16 +41,16 @@ class Told(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A statement that is checked, and one that asks and brings what there will be to compare."""
+    """A statement with its check, and one that asks and returns what later checks compare with."""
 
     check: Numbered
     ask: Numbered
 
 
 def checked(name: str, statement: Statement, at_once: Statement | None = None) -> Checked | None:
-    """Give a statement with its check, where it says that it assumes anything.
+    """Return a statement with its check, if it declares an assumption.
 
-    `at_once` writes the same, where a check follows: it may write less than all of what it is given.
+    `at_once` is used to write the same if a check follows; it may then write less than all that it is given.
     """
     own = numbered(name, statement)
     if statement.assumes == "same":
@@ -71,7 +71,7 @@ def _variant(name: str, statement: Statement, sql: str) -> Numbered:
 
 
 class Assumptions:
-    """What the writer's session knows from round to round. Nothing is believed without the server's check."""
+    """What the writer's session knows from round to round. Nothing is trusted without the server's check."""
 
     def __init__(self, session: Session, elapsed: Callable[[], float]) -> None:
         self._session = session
@@ -80,16 +80,16 @@ class Assumptions:
         self._numbers: Rows = []
         self._numbers_came = 0.0
         self.trusted = False
-        """Whether a round goes by them; one that was mistaken asks for everything."""
+        """Whether a round uses the assumptions; one in which an assumption was wrong asks for everything."""
 
     def forget_rules(self) -> None:
-        """Know no answer: a statement of our own changes what they are about."""
+        """Forget all answers: one of our own statements changes what they are about."""
         self._told.clear()
 
     # --- questions
 
     def answer(self, statement: Checked, given: Mapping[str, Any]) -> Rows:
-        """Give what a question was answered before, and have the server compare; or ask it."""
+        """Return an earlier answer and let the server compare it; or ask the server."""
         key = statement.ask.name, *given.values()
         known = self._told.get(key)
         if self.trusted and known is not None and known.times >= SURE_AFTER:
@@ -101,14 +101,14 @@ class Assumptions:
         rows = [row[:-1] for row in found]
         self._told.pop(key, None)
         while len(self._told) >= MOST_ANSWERS:
-            del self._told[next(iter(self._told))]  # the one that was asked for longest ago
+            del self._told[next(iter(self._told))]  # the one that the server was asked longest ago
         self._told[key] = Told(as_text, rows, times)
         return rows
 
     # --- writes
 
     def written(self, statement: Checked, parameters: Mapping[str, Any] | Batch, given: Mapping[str, Any]) -> Rows:
-        """Take it that every row is written that a statement is given."""
+        """Assume that a statement writes every row that it is given."""
         if not self.trusted:
             return self._session.ask(statement.ask, given)
         count = len(_integers(given["numbers"]) if isinstance(parameters, Mapping) else parameters)
@@ -118,7 +118,7 @@ class Assumptions:
     # --- numbers
 
     def numbers(self, statement: Numbered, count: int) -> Rows:
-        """Give numbers for new jobs out of those that came with an earlier answer, and have more come with the next."""
+        """Return numbers for new jobs from those that came with an earlier answer, and request more with the next."""
         kept = self.trusted and self._elapsed() - self._numbers_came <= NUMBERS_KEPT
         if len(self._numbers) < count or not kept:
             self._bring(self._session.ask(statement, {"count": 2 * count}))

@@ -20,14 +20,14 @@ from standfast.store.statements import Statement
 from standfast.store.steps import Rows
 
 LONGEST_CALL = 5.0
-"""Seconds one statement may take, the answer's way back included. A server that swallowed the call is given up then,
-and the server gives up a client that fell silent within a transaction, with all it had locked."""
+"""Seconds that one statement may take, until its answer has arrived. A server that swallowed the call is given up
+then. The server in turn drops a client that falls silent within a transaction, with all its locks."""
 LONGEST_LOCK = 1.0
 """Seconds to wait for another transaction."""
 SHORTEST_LOCK = 0.1
-"""Seconds to wait for one that is known to take long: others wait behind this."""
+"""Seconds to wait for a transaction that is known to take long, because other requests wait behind this one."""
 CONNECT_SECONDS = 4
-"""Seconds to wait for a host that does not answer; where the URL names several, they share them."""
+"""Seconds to wait for a host that does not answer; if the URL names several hosts, they share them."""
 SHORTEST_CONNECT = 2
 OLDEST_SERVER = 13
 WRITING = "READ COMMITTED"
@@ -48,17 +48,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection on which every wait ends: with an answer, or with an error."""
 
     session: Session | None = None
-    """The quicker way, where the session is not shared."""
+    """A faster way to run statements, if the session is not shared with other clients."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Wait for the server, but not for ever. While it says nothing, psycopg looks up ten times a second."""
+        """Wait for the server, but not forever. While the server is silent, psycopg checks in ten times a second."""
         return super().wait(_bounded(gen, time.monotonic() + LONGEST_CALL), *args, **options)
 
     @classmethod
     def connect_to(cls, server: str) -> Self:
-        """Connect; raise WrongAddress for what waiting cannot mend.
+        """Connect; raise WrongAddress for errors that waiting cannot fix.
 
-        No statement is prepared by name yet: a pooler would mix the names up.
+        No statement is prepared by name yet, because a pooler would mix the names up.
         """
         hosts = 1 + str(conninfo_to_dict(server).get("host", "")).count(",")
         each = max(SHORTEST_CONNECT, CONNECT_SECONDS // hosts)
@@ -71,16 +71,16 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise WrongAddress(f"{str(error).strip()}; {MEND_ADDRESS}") from error
 
     def is_direct(self) -> bool:
-        """Tell whether this session is ours alone: a pooler makes up the number it gives its clients."""
+        """Return whether this session is not shared: a pooler invents the backend number that it gives its clients."""
         [(session,)] = self.execute("SELECT pg_backend_pid()")
         return bool(session == self.info.backend_pid)
 
     def prepare_statements(self) -> None:
-        """Have the server plan each statement once. psycopg prepares none: at a ROLLBACK it forgets all there are."""
+        """Let the server plan each statement once. psycopg prepares none: it forgets all of them at a ROLLBACK."""
         self.session = Session(self, LONGEST_CALL)
 
     def begin(self, opening: str) -> Rows:
-        """Open a transaction; give what the last statement of the opening answers."""
+        """Open a transaction; return the answer of the opening's last statement."""
         if self.session is not None:
             return self.session.begin(opening)
         cursor = self.execute(opening.encode())
@@ -89,14 +89,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return cursor.fetchall()
 
     def begin_at_once(self, opening: Opening, expected: Mapping[str, Any]) -> None:
-        """Open a transaction without waiting for it, on a session that is ours alone."""
+        """Open a transaction without waiting for the server, if the session is not shared."""
         if self.session is not None:
             self.session.begin_at_once(opening, expected)
 
     def finish(self, notice: tuple[str, str] | None = None) -> None:
-        """Commit; raise Unanswered where it is unknown whether that was carried out.
+        """Commit; raise CommitUnanswered if it is unknown whether the COMMIT was carried out.
 
-        The notice, of channel and message, is for a session that is ours alone.
+        The notice, a channel and a message, is sent only if the session is not shared.
         """
         if self.session is not None:
             self.session.commit(notice)
@@ -108,7 +108,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any, Any]:
-    """Pass on what a wait asks for; when it has been ready for nothing until then, end it."""
+    """Pass on what a wait asks for; end it if nothing becomes ready before `until`."""
     ready = None
     while True:
         try:
@@ -153,7 +153,7 @@ def check_server(connection: Connection) -> None:
 
 @contextmanager
 def closed_on_failure(connection: Connection) -> Iterator[None]:
-    """Close the connection unless everything inside went well."""
+    """Close the connection unless the block succeeds."""
     with ExitStack() as stack:
         stack.callback(connection.close)
         yield
@@ -162,7 +162,7 @@ def closed_on_failure(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def rolled_back_on_failure(connection: Connection) -> Iterator[None]:
-    """Roll the open transaction back unless everything inside went well."""
+    """Roll back the open transaction unless the block succeeds."""
     with ExitStack() as stack:
         stack.callback(roll_back, connection)
         yield
@@ -170,7 +170,7 @@ def rolled_back_on_failure(connection: Connection) -> Iterator[None]:
 
 
 def roll_back(connection: Connection) -> None:
-    """Roll back where that is possible; a connection that is gone takes its transaction with it."""
+    """Roll back if that is possible; a connection that is gone takes its transaction with it."""
     if connection.closed or connection.info.transaction_status == pq.TransactionStatus.UNKNOWN:
         return
     try:
@@ -183,25 +183,25 @@ def roll_back(connection: Connection) -> None:
 
 
 def found_at_opening(rows: Rows, store: str) -> tuple[float, int]:
-    """Read what the opening of a transaction answers: give time and schema, and refuse one that has become too new."""
+    """Read the answer of a transaction's opening: the time and the schema. Refuse a schema that has become too new."""
     [(now, readable_by)] = rows
     check_readable("postgres", readable_by, store)
     return float(now), readable_by
 
 
 def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LOCK) -> str:
-    """Word the beginning of a transaction, which tells the time and who may read the schema.
+    """Return the statements that begin a transaction, and that answer with the time and who may read the schema.
 
-    What it sets ends with it: a pooler shares sessions.
+    Its settings end with the transaction, because a pooler shares sessions.
 
-    The isolation is named, because a database or a role may have another default.
+    The isolation level is explicit, because a database or a role may have a different default.
     """
     set_all = "; ".join(f"SET LOCAL {name} = {value}" for name, value in _settings(address, isolation, lock).items())
     return f"BEGIN ISOLATION LEVEL {isolation}; {set_all}; {TELL_THE_TIME}, readable_by FROM schema"
 
 
 def opening_at_once(address: Address) -> Opening:
-    """Word the same for a writer that knows the time and the schema: the server only checks that this is still so."""
+    """Return the same for a writer that knows time and schema: the server only checks that they are still right."""
     settings = _settings(address, WRITING, LONGEST_LOCK).items()
     set_all = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
     as_known = f"readable_by = :readable_by AND abs(({TELL_THE_TIME}) - :time) < :off"
@@ -211,10 +211,10 @@ def opening_at_once(address: Address) -> Opening:
 
 
 def _settings(address: Address, isolation: str, lock: float) -> dict[str, str]:
-    """Give what is set for a transaction.
+    """Return the settings of a transaction.
 
-    What writes goes by the indexes: plans are made once, most of them while the store is new and reading a table whole
-    would seem cheap. It goes along them, row by row: a bitmap would take rows, and their locks, in the table's order.
+    Writing transactions use the indexes: plans are made once, mostly while the store is new, when reading a whole table
+    would seem cheap. They use index scans, row by row: a bitmap scan would take rows, and locks, in the table's order.
     """
     longest = f"{LONGEST_CALL * 1000:.0f}"
     return {

@@ -1,4 +1,4 @@
-"""Run scripts on a connection: execute what they yield, send them the rows."""
+"""Run scripts on a connection: execute the statements they yield, and send them their rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LOADED = load("postgres")
 STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in _LOADED.items()}
 NUMBERED: dict[str, Numbered] = {name: numbered(name, statement) for name, statement in _LOADED.items()}
 AT_ONCE = {"complete_jobs": "complete_jobs_at_once", "insert_bodies": "insert_bodies_at_once"}
-"""What is sent for a statement where a check follows."""
+"""What is sent in place of a statement if a check follows."""
 CHECKED: dict[str, Checked] = {
     name: each for name, said in _LOADED.items() if (each := checked(name, said, _LOADED.get(AT_ONCE.get(name, ""))))
 }
 
 
 def drive(connection: Connection, script: Script[T]) -> T:
-    """Run a script on a connection, inside the transaction it is in."""
+    """Run a script on a connection, inside its open transaction."""
     try:
         name, parameters = next(script)
         while True:
@@ -59,7 +59,7 @@ def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Bat
 
 
 def as_crossing(parameters: dict[str, Any] | Batch) -> dict[str, Any]:
-    """Give what a statement is handed, with a batch or an array of numbers as the JSON text that it crosses as."""
+    """Return the parameters to send: a batch or an array of numbers becomes JSON text."""
     if not isinstance(parameters, dict):
         return {"rows": text(parameters)}
     numbers = parameters.get("numbers")
@@ -67,7 +67,7 @@ def as_crossing(parameters: dict[str, Any] | Batch) -> dict[str, Any]:
 
 
 def _assumed(known: Assumptions, name: str, parameters: dict[str, Any] | Batch, named: dict[str, Any]) -> Rows | None:
-    """Answer a statement by what can be taken for granted, where anything can."""
+    """Answer a statement by assumption, if one can be made; else return None."""
     statement = CHECKED.get(name)
     if statement is not None:
         same = _LOADED[name].assumes == "same"

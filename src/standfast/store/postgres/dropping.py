@@ -1,4 +1,4 @@
-"""Remove a store from its server: for stores that were made to be thrown away."""
+"""Remove a store from its server: meant for throw-away stores."""
 
 from __future__ import annotations
 

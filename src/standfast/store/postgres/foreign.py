@@ -1,7 +1,7 @@
-"""Write inside a transaction of the caller's own: through their connection, in the store's schema, theirs to commit.
+"""Write inside one of the caller's transactions: through the caller's connection, in the store's schema.
 
-Nothing of ours is left behind in it but rows: what goes wrong is undone to a savepoint, and their search path is put
-back. A notification leaves with their commit, and wakes the workers then.
+The caller commits. Only rows are left behind: errors are rolled back to a savepoint, and the search path is restored.
+A notification is sent with the caller's commit, and wakes the workers then.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STATEMENTS = load("postgres") | {
 
 
 class Facts(NamedTuple):
-    """What must be known of a transaction before anything is written there."""
+    """What must be known about a transaction before anything is written in it."""
 
     store: str
     now: float
@@ -47,7 +47,7 @@ class Facts(NamedTuple):
 
 
 class Foreign:
-    """A transaction of the caller's, and which store its connection must lead to."""
+    """A transaction of the caller's, and the store that its connection must lead to."""
 
     def __init__(self, tx: object, address: Address, identity: str, clock: Clock, scripts: RoundScripts) -> None:
         self._theirs = library_of(tx)
@@ -62,13 +62,13 @@ class Foreign:
         self._statements = STATEMENTS | own
 
     def write(self, script: Write[Item, Result], item: Item) -> Answer[Result]:
-        """Run a script in their transaction."""
+        """Run a script in the caller's transaction."""
         return SyncOrAsync(
             lambda: self._write(self._in_schema(script, item)), lambda: self._block(self._in_schema(script, item))
         )
 
     async def _write(self, script: Script[T]) -> T:
-        """Run it on the loop. A connection that blocks is used on a thread, until it is free again."""
+        """Run the script on the event loop. A blocking connection is used in a thread, until it is free again."""
         if isinstance(self._theirs, Psycopg | SqlAlchemy):
             return await _to_the_end(run_in_thread(partial(self._block_on, self._theirs, script)))
         return await self._await(self._theirs, script)
@@ -81,7 +81,7 @@ class Foreign:
         return self._block_on(self._theirs, script)
 
     def _in_schema(self, script: Write[Item, Result], item: Item) -> Script[Result]:
-        """Look where this is, go to the store's schema, do the work, tell of it, go back."""
+        """Check the connection, switch to the store's schema, do the work, notify, and switch back."""
         [row] = yield "facts", {}
         facts = Facts(*row)
         self._check(facts)
@@ -154,10 +154,10 @@ class Foreign:
 
 
 async def _to_the_end(answer: asyncio.Future[T]) -> T:
-    """Wait until a thread is done with their connection, also if the caller is cancelled: it must not use it beside."""
+    """Wait until a thread is done with the connection, even if the caller is cancelled: only one may use it."""
     try:
         return await asyncio.shield(answer)
     except asyncio.CancelledError:
         await asyncio.wait([answer])
-        answer.exception()  # the caller hears that it was cancelled, and nothing else
+        answer.exception()  # the caller is told only that it was cancelled
         raise

@@ -1,4 +1,4 @@
-"""Which store this is: two connections that name the same one lead to the same tables."""
+"""What identifies a store: two connections with the same identity lead to the same tables."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DATABASE = "(SELECT oid::text FROM pg_database WHERE datname = current_database(
 
 
 def identity_sql(address: Address) -> str:
-    """Word the question; a server restored from a dump, another database or another schema answers differently."""
+    """Return SQL for the identity. A server restored from a dump, another database or schema has a different one."""
     return f"{SERVER} || ' ' || {DATABASE} || ' ' || coalesce(to_regclass('{address.schema}.job')::oid::text, 'none')"

@@ -1,4 +1,4 @@
-"""What a server can be asked about the soundness of our tables, and what was asked."""
+"""Ask a server whether our tables are sound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHERE c.relnamespace = %s::regnamespace AND a.amname = 'btree' AND i.indisvalid
 
 
 def examine(connection: Connection, schema: str, *, full: bool) -> str:
-    """Compare our tables with each other and have the server check their indexes; say what was checked."""
+    """Compare our tables with each other and let the server check their indexes; return what was checked."""
     try:
         _compare(connection, schema)
         tables = CONSISTENT
@@ -33,7 +33,7 @@ def _compare(connection: Connection, schema: str) -> None:
 
 
 def _indexes(connection: Connection, schema: str, *, full: bool) -> str:
-    """Have each index checked by itself: none may take longer than any other call."""
+    """Check each index in a call of its own, so that none takes longer than any other call may."""
     found = connection.execute(CHECKER).fetchone()
     if found is None:
         return "indexes were not checked, because the server lacks amcheck (CREATE EXTENSION amcheck)"

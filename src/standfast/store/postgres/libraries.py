@@ -1,6 +1,6 @@
-"""The libraries whose connections a caller may hand in, and how each of them is asked.
+"""The libraries whose connections a caller may pass in, and how each executes statements.
 
-None is imported here but psycopg, which the store itself needs: callers have loaded the others themselves.
+Only psycopg is imported here, because the store itself needs it; callers have imported the others themselves.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _JSON = re.compile(r"(\$\d+)::json")
 
 
 class Blocking(Protocol):
-    """A connection that is asked by calling."""
+    """A connection that is used by calling it."""
 
     def check(self) -> None:
-        """Refuse one that would commit each statement by itself."""
+        """Refuse a connection that would commit each statement on its own."""
 
     def ask(self, statement: Statement, given: Given) -> Rows:
-        """Execute one statement; give its rows, or how many it wrote."""
+        """Execute one statement; return its rows, or the number it wrote."""
 
 
 class Awaited(Protocol):
-    """A connection that is asked by awaiting."""
+    """A connection that is used by awaiting it."""
 
     async def check(self) -> None:
-        """Refuse one that would commit each statement by itself."""
+        """Refuse a connection that would commit each statement on its own."""
 
     async def ask(self, statement: Statement, given: Given) -> Rows:
-        """Execute one statement; give its rows, or how many it wrote."""
+        """Execute one statement; return its rows, or the number it wrote."""
 
 
 def library_of(given: Any) -> Library:
-    """Find out whose connection this is, by its class and those it descends from."""
+    """Find the library of a connection by its class and the class's ancestors."""
     for kind in type(given).__mro__:
         known = KINDS.get((kind.__module__.partition(".")[0], kind.__name__))
         if known is not None:
@@ -67,13 +67,13 @@ def _refuse() -> NoReturn:
 
 @cache
 def named_parameters(sql: str) -> str:
-    """Write a statement with `%(name)s`."""
+    """Write a statement with `%(name)s` parameters."""
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
 @cache
 def numbered_parameters(sql: str) -> tuple[str, list[str]]:
-    """Write a statement with `$1`, `$2`…, and tell their names. JSON goes as text: their codec may encode it anew."""
+    """Write a statement with `$1`, `$2`…, and return their names. JSON is sent as text: the driver may re-encode it."""
     names: list[str] = []
 
     def number(found: re.Match[str]) -> str:
@@ -88,13 +88,13 @@ def numbered_parameters(sql: str) -> tuple[str, list[str]]:
 
 
 class Psycopg:
-    """A connection of psycopg. Its own kind of rows and cursors do not matter."""
+    """A connection of psycopg. Its own row and cursor types do not matter."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def check(self) -> None:
-        """Refuse autocommit outside a transaction; otherwise the first statement begins one, as psycopg has it."""
+        """Refuse autocommit outside a transaction. Without autocommit, psycopg begins one with the first statement."""
         _check_psycopg(self._connection)
 
     def ask(self, statement: Statement, given: Given) -> Rows:
@@ -134,13 +134,13 @@ def _check_psycopg(connection: Any) -> None:
 
 
 class Asyncpg:
-    """A connection of asyncpg, or one lent by its pool."""
+    """A connection of asyncpg, or one borrowed from its pool."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     async def check(self) -> None:
-        """Refuse where no transaction was begun: asyncpg begins none by itself."""
+        """Refuse a connection without an open transaction: asyncpg begins none on its own."""
         if not self._connection.is_in_transaction():
             _refuse()
 
@@ -158,15 +158,15 @@ class Asyncpg:
 
 
 class SqlAlchemy:
-    """A connection of SQLAlchemy, or a session: that one's connection takes part in its transaction."""
+    """A connection of SQLAlchemy, or a session, whose connection takes part in its transaction."""
 
     def __init__(self, given: Any) -> None:
         self._given = given() if type(given).__name__ == "scoped_session" else given
-        """A session that belongs to this thread is found here, before another thread asks."""
+        """A scoped session belongs to this thread, so it is looked up here, before another thread uses it."""
         self._connection: Any = None
 
     def check(self) -> None:
-        """Refuse autocommit; otherwise the first statement begins a transaction, as SQLAlchemy has it."""
+        """Refuse autocommit. Without autocommit, SQLAlchemy begins a transaction with the first statement."""
         self._connection = _connection_of(self._given)
         _check_sqlalchemy(self._connection)
 
@@ -195,7 +195,7 @@ class AwaitedSqlAlchemy:
 
 
 def _connection_of(given: Any) -> Any:
-    """Give a session's connection, or the connection itself: that one's `connection` is the driver's."""
+    """Return a session's connection, or a connection itself, whose own `connection` attribute is the driver's."""
     return given if hasattr(given, "exec_driver_sql") else given.connection()
 
 

@@ -1,8 +1,8 @@
-"""Tell other processes that there is work, and hear it from them, through NOTIFY and LISTEN.
+"""Tell other processes that there is work, and learn it from them, through NOTIFY and LISTEN.
 
-A notification is only a hint: one that is lost, or that no pooler lets through, costs latency and never a job, because
-workers also look by themselves. The first goes out with the commit that it tells of. Those that follow are gathered for
-a moment and sent by a thread, because each NOTIFY makes every commit with one wait for the others.
+A notification is only a hint. One that is lost, or that a pooler does not let through, costs latency, never a job,
+because workers also poll. The first goes out with the commit that it is about. Those that follow are gathered for a
+moment and sent by a thread, because each NOTIFY makes every commit that has one wait for the others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ log = logging.getLogger("standfast.store")
 GATHERED = 0.01
 """Seconds between two notifications of one process."""
 NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)"
-"""A hint need not be on disk before it is heard: that would double the syncs of a busy producer."""
+"""A hint need not be on disk before it is received: that would double the syncs of a busy producer."""
 LARGEST = 7000
-"""Bytes a notification may have; PostgreSQL takes a few more."""
+"""The most bytes in a notification; PostgreSQL allows a few more."""
 PAUSE_AFTER_TROUBLE = 1.0
 LISTENS_FOR = 0.5
 ASKS_EVERY = 10.0
@@ -38,14 +38,14 @@ NEVER = float("-inf")
 
 
 class Message(msgspec.Struct):
-    """A hint and its sender: a process ignores its own."""
+    """A hint and its sender: a process ignores its own hints."""
 
     by: str
     work: Hint
 
 
 class ServerNotifier:
-    """Rings for every process that listens on the same store, and hears them."""
+    """Notifies every process that listens on the same store, and listens to them."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -59,7 +59,7 @@ class ServerNotifier:
         self._listener: Callable[[Hint], None] | None = None
 
     def notify(self, hint: Hint) -> None:
-        """Tell the others soon; the first to ring starts the thread that does it."""
+        """Notify other processes soon; the first call starts the thread that does so."""
         with self._news:
             for queue, seconds in hint.items():
                 self._waiting[queue] = min(seconds, self._waiting.get(queue, seconds))
@@ -67,7 +67,7 @@ class ServerNotifier:
             self._news.notify_all()
 
     def message_now(self, hint: Hint) -> str | None:
-        """Give the message that tells a hint, for a writer that commits now; None if hints must be gathered."""
+        """Return the message for a hint, for a writer that commits now; None if hints must be gathered."""
         with self._news:
             if self._waiting or self._paused or self._closed or time.monotonic() - self._rang < GATHERED:
                 return None
@@ -78,7 +78,7 @@ class ServerNotifier:
             return found[0]
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
-        """Start hearing the others, on a thread of its own."""
+        """Start to listen to other processes, on a separate thread."""
         with self._news:
             self._listener = listener
             self._start("bell", self._listen)
@@ -86,7 +86,7 @@ class ServerNotifier:
     def _start(self, name: str, target: Callable[[], None]) -> None:
         if all(thread.name != f"standfast-{name}" for thread in self._threads):
             thread = threading.Thread(target=target, name=f"standfast-{name}", daemon=True)
-            if try_start(thread):  # else the others look by themselves, and later
+            if try_start(thread):  # else the other processes find the work by polling, later
                 self._threads.append(thread)
 
     # --- ringing
@@ -109,7 +109,7 @@ class ServerNotifier:
             connection.close()
 
     def _gathered(self) -> Hint:
-        """Wait for hints, and take them all; none when the bell is closed."""
+        """Wait for hints, and take them all; return none if the notifier is closed."""
         with self._news:
             self._news.wait_for(lambda: self._closed or (self._waiting and not self._paused))
             hint, self._waiting = self._waiting, {}
@@ -129,7 +129,7 @@ class ServerNotifier:
                 self._news.wait_for(lambda: self._closed, PAUSE_AFTER_TROUBLE)
 
     def _hear(self, connection: Connection) -> None:
-        """Hear what comes. In silence, ask now and then whether anybody is still there."""
+        """Receive notifications. In silence, check now and then that the server is still there."""
         since = time.monotonic()
         while not (self._closed or self._paused):
             for notification in connection.notifies(timeout=LISTENS_FOR):
@@ -142,24 +142,24 @@ class ServerNotifier:
         try:
             message = msgspec.json.decode(payload, type=Message)
         except msgspec.DecodeError:
-            return  # not one of ours
+            return  # not sent by standfast
         if message.by != self._name and self._listener is not None:
             self._listener(message.work)
 
     # --- life
 
     def pause(self) -> None:
-        """Connect no more until `resume`."""
+        """Make no more connections until `resume`."""
         self._paused = True
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue."""
         with self._news:
             self._paused = False
             self._news.notify_all()
 
     def close(self) -> None:
-        """Stop hearing and ringing."""
+        """Stop listening and notifying."""
         with self._news:
             self._closed = True
             self._news.notify_all()
@@ -168,17 +168,17 @@ class ServerNotifier:
 
 
 def channel(address: Address) -> str:
-    """Name the channel: there is one for each schema. A longer name would be refused, and two may well share one."""
+    """Return the channel of a schema, cut to the length that is not refused: two schemas may well share one."""
     return f"standfast_{address.schema}"[:LONGEST_NAME]
 
 
 def messages(hint: Hint, by: str = "") -> list[str]:
-    """Encode a hint as notifications; one without a sender is heard by all."""
+    """Encode a hint as notifications; all processes take one without a sender."""
     return [msgspec.json.encode(Message(by, part)).decode() for part in _parts(hint)] if hint else []
 
 
 def _parts(hint: Hint) -> list[Hint]:
-    """Cut a hint into parts that one notification can carry."""
+    """Split a hint into parts that fit into one notification each."""
     parts: list[Hint] = [{}]
     size = 0
     for queue, seconds in hint.items():

@@ -37,22 +37,22 @@ class PostgresSchema:
 
     @property
     def away(self) -> str:
-        """The server, the database and the schema; who connects, and how, may change."""
+        """The server, the database and the schema. The user and the way to connect may change."""
         given = conninfo_to_dict(self._address.server)
         host, port = (given.get(name) or os.environ.get(f"PG{name.upper()}") for name in ("host", "port"))
         database = given.get("dbname") or os.environ.get("PGDATABASE") or given.get("user")
         return f"{host or 'localhost'}:{port or 5432}/{database} (schema {self._address.schema})"
 
     def engine(self, clock: Clock, scripts: RoundScripts) -> TwoWriters:
-        """Make the engine that connects to the server."""
+        """Create the engine that connects to the server."""
         return TwoWriters(Server(self._address, self._reached), clock, scripts, self._audit_file)
 
     def exists(self) -> bool:
-        """Take the store for there: only asking the server could tell, and using it will."""
+        """Assume that the store exists: only asking the server could tell, and using the store will."""
         return True
 
     def checkup(self, *, room: int, full: bool) -> Iterator[Finding]:  # noqa: ARG002 - the disk is the server's
-        """Look at the server; one that cannot be reached is a finding too."""
+        """Check the server; one that cannot be reached is a finding too."""
         try:
             with connect(self._address) as connection:
                 [(version,)] = connection.execute("SHOW server_version")
@@ -68,7 +68,7 @@ class PostgresSchema:
             yield Finding("engine", str(self._address), f"{str(error).strip()}")
 
     def schema_version(self) -> int:
-        """Read the schema's number; 0 if there is none yet."""
+        """Read the schema number; 0 if there is no schema yet."""
         with connect(self._address) as connection:
             return _version(connection, self._address.schema)
 

@@ -1,4 +1,4 @@
-"""The engine on a PostgreSQL server: one writer thread in each process, beside those of other hosts."""
+"""The engine on a PostgreSQL server: one writer thread in each process, in parallel to those of other hosts."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from standfast.store.steps import Round, Script
 T = TypeVar("T")
 
 PATIENCE = 5.0
-"""Seconds a caller waits for what it reads."""
+"""Seconds that a caller waits for a read."""
 IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
-"""Errors that mean another transaction is in the way, and the server and the connection are fine."""
+"""Errors that mean that another transaction is in the way, while the server and the connection are fine."""
 
 
 class PostgresEngine(Engine[Connection]):
@@ -52,7 +52,7 @@ class PostgresEngine(Engine[Connection]):
         psycopg.errors.ReadOnlySqlTransaction,
         psycopg.errors.IdleInTransactionSessionTimeout,
         OSError,
-        StandfastError,  # connecting anew was refused
+        StandfastError,  # reconnecting was refused
     )
     FAULTS = (psycopg.Error, *FAULTS)
 
@@ -66,12 +66,12 @@ class PostgresEngine(Engine[Connection]):
         self._readable_by = 0
         self._trusts = False
         self._work: Hint = {}
-        """Which queues the round under way gives work to."""
+        """The queues that the current round brings work to."""
         self._rang = False
-        """Whether others heard of it with its commit."""
+        """Whether the round's commit has already notified other processes."""
 
     def open(self) -> None:
-        """Connect, bring the schema forward, ask for the time, start the writer."""
+        """Connect, bring the schema up to date, ask for the time, and start the writer."""
         with ExitStack() as undo:
             undo.callback(self._shut)
             self._connection = self._server.open()
@@ -82,33 +82,33 @@ class PostgresEngine(Engine[Connection]):
             undo.pop_all()
 
     def abandon(self) -> None:
-        """Forget a paused engine in a forked child: it holds no connection."""
+        """Discard a paused engine in a forked child: it holds no connection."""
 
     def now(self) -> float:
-        """Give the server's time, as it was told last and has gone on since."""
+        """Return the server's time, computed from its last answer."""
         return self._time.now()
 
     def skew(self) -> float:
-        """Give nothing: the server's wall clock is the queue's clock."""
+        """Return 0: the server's wall clock is the queue's clock."""
         return 0.0
 
     def boot(self) -> str:
-        """Give nothing: workers are on many hosts, and only their leases tell whether they are gone."""
+        """Return an empty text: workers are on many hosts, and only their leases show whether they are gone."""
         return ""
 
     def free_bytes(self) -> int:
-        """Give no limit: the disk is the server's, and it refuses by itself."""
+        """Return a practically unlimited number: the disk is the server's, which refuses on its own."""
         return 1 << 62
 
     def back_up(self, path: str) -> dict[str, int]:
-        """Refuse: the server has better means."""
+        """Refuse: the server has better tools."""
         raise ConfigurationError(
             f"back up a store on PostgreSQL with the server's own tools, for example "
             f"pg_dump --schema={self._server.address.schema} --format=custom --file={path}"
         )
 
     def caller_transaction(self, tx: object) -> Foreign:
-        """Write inside a transaction of the caller's in this database."""
+        """Write inside one of the caller's transactions in this database."""
         return Foreign(tx, self._server.address, self._server.identity, self._clock, self._scripts)
 
     def _open(self) -> Connection:
@@ -126,7 +126,7 @@ class PostgresEngine(Engine[Connection]):
         connection.close()
 
     def _begin(self, connection: Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
-        """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
+        """Begin, and take the server's time; this machine's clock only measures how much time has passed since."""
         with rolled_back_on_failure(connection):
             trusts = self._trusts_session(connection) and self._readable_by and not in_haste
             time = self._time.expected() if trusts else None
@@ -139,7 +139,7 @@ class PostgresEngine(Engine[Connection]):
         self._time.set(server_time)
 
     def _trusts_session(self, connection: Connection) -> bool:
-        """Have a session that is ours alone take for granted what this round may; tell whether it does."""
+        """Let a session that is not shared make the assumptions this round may make; return whether it does."""
         session = connection.session
         if session is None:
             return False
@@ -149,7 +149,7 @@ class PostgresEngine(Engine[Connection]):
         return self._trusts
 
     def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
-        """Run a round by what can be taken for granted; where that was a mistake, by what the server answers."""
+        """Run a round on assumptions. If one was wrong, run it again and wait for the server's answers."""
         self._trusts = not alone
         try:
             return super()._transact(pending, alone=alone, waits=waits)
@@ -159,7 +159,7 @@ class PostgresEngine(Engine[Connection]):
             self._trusts = False
             return super()._transact(pending, alone=alone, waits=waits)
 
-    def _new_round(self, connection: Connection) -> Round:  # noqa: ARG002 - what it must tell came with BEGIN
+    def _new_round(self, connection: Connection) -> Round:  # noqa: ARG002 - what the server has to say came with BEGIN
         round_ = Round(self.now(), 0.0, "", self._scripts.riders)
         self._work = round_.work
         return round_
@@ -168,7 +168,7 @@ class PostgresEngine(Engine[Connection]):
         roll_back(connection)
 
     def _commit(self, connection: Connection) -> None:
-        """Commit, and have other processes hear with it what work it brings, where that may be told at once."""
+        """Commit. If that is allowed at once, the commit notifies other processes of the work that it brings."""
         direct = self._work and connection.session is not None
         notice = self._server.message_now(self._work) if direct else None
         self._rang = notice is not None
@@ -181,22 +181,22 @@ class PostgresEngine(Engine[Connection]):
         return drive(connection, script)
 
     def _can_go_on_after(self, error: BaseException) -> bool:
-        """Keep a connection that is in order: a lock that was not granted in time is no fault of it.
+        """Keep a connection that is in order: a lock that was not granted in time is not its fault.
 
-        One that takes no writes any more is given up: the primary may be elsewhere by now.
+        One that no longer takes writes is dropped: the primary may be elsewhere by now.
         """
         usable = self._connection is not None and not (self._connection.closed or self._connection.broken)
         return usable and self._is_in_the_way(error)
 
     def _explain(self, error: Exception) -> Exception:
-        """Word a right that the role lacks; everything else is a mistake of ours."""
+        """Explain a right that the role lacks; any other error is a mistake of ours."""
         return self._server.without_right(error) if isinstance(error, psycopg.errors.InsufficientPrivilege) else error
 
     def _is_in_the_way(self, error: BaseException) -> bool:
         return isinstance(error, IN_THE_WAY)
 
     def read(self, script: Script[T]) -> Reading[T]:
-        """Run a reading script beside the writer, within the caller's patience."""
+        """Run a reading script in parallel to the writer, within the caller's patience."""
         return Reading(lambda: self._read(script), PATIENCE, partial(_unread, self._server.address))
 
     def _read(self, script: Script[T]) -> Future[T]:

@@ -1,7 +1,7 @@
-"""Why a server refused: an outage, which passes, or a wrong address, which waiting cannot fix.
+"""Why a server refused a connection: an outage, which passes, or a wrong address, which waiting cannot fix.
 
-libpq words a refused connection in the server's language and keeps the SQLSTATE to itself, except in the trace of its
-messages. So a connection that failed is tried once more, traced; connections that succeed are never traced.
+libpq words a refusal in the server's language and does not reveal the SQLSTATE, except in the trace of its messages.
+So a connection that failed is tried once more, with a trace; connections that succeed are never traced.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from standfast.portable import wait_for
 
 PROBE_SECONDS = 4.0
-"""How long the traced try may take."""
+"""How long the traced attempt may take."""
 _STATE = re.compile(rb'^B\t\d+\tErrorResponse\t S "[^"]*" V "[^"]*" C "([0-9A-Z]{5})"', re.MULTILINE)
 READS, WRITES = pq.PollingStatus.READING, pq.PollingStatus.WRITING
 
 
 def is_lasting(sqlstate: str | None) -> bool:
-    """Tell whether a SQLSTATE says that the address is wrong: who connects, to which database, with which rights."""
+    """Return whether a SQLSTATE means that the address is wrong: the user, the database, or the user's rights."""
     return sqlstate is not None and (sqlstate[:2] in {"28", "3D"} or sqlstate == "42501")
 
 
 def is_refused_for_good(server: str, error: psycopg.OperationalError, options: dict[str, Any]) -> bool:
-    """Tell whether a connection failed for a reason that waiting cannot mend."""
+    """Return whether a connection failed for a reason that waiting cannot fix."""
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return False
     failed = error.pgconn
     if failed is None:
         return False
-    if failed.needs_password:  # the server asks for one, and none was given
+    if failed.needs_password:  # the server asks for a password, and none was given
         return True
     where = {"host": failed.host, "hostaddr": failed.hostaddr, "port": failed.port}
     at = {name: value.decode() for name, value in where.items() if value}
@@ -45,9 +45,9 @@ def is_refused_for_good(server: str, error: psycopg.OperationalError, options: d
 
 
 def _traced_state(conninfo: str) -> str | None:
-    """Connect once more, and read in the trace which SQLSTATE the server ends it with; None if it says none."""
+    """Connect once more, and read from the trace the SQLSTATE that the server ends with; None if it gives none."""
     trace = os.memfd_create("standfast-trace") if hasattr(os, "memfd_create") else None
-    if trace is None:  # libpq can be traced on Linux only: elsewhere every refusal counts as an outage
+    if trace is None:  # libpq can be traced only on Linux; elsewhere every refusal counts as an outage
         return None
     try:
         _attempt(conninfo, trace)
@@ -71,7 +71,7 @@ def _attempt(conninfo: str, trace: int) -> None:
 
 
 def _finish(wire: pq.abc.PGconn, until: float) -> None:
-    """Go on until the connection stands, has failed, or took too long."""
+    """Continue until the connection is open, has failed, or took too long."""
     while (events := pq.PollingStatus(wire.connect_poll())) in (READS, WRITES):
         left = max(0.0, until - time.monotonic())
         if not wait_for(wire.socket, left, readable=events == READS, writable=events == WRITES):
@@ -79,7 +79,7 @@ def _finish(wire: pq.abc.PGconn, until: float) -> None:
 
 
 def is_unknown_host(server: str) -> bool:
-    """Tell whether none of the hosts that an address names can be found."""
+    """Return whether none of the hosts in an address can be found."""
     given = conninfo_to_dict(server)
     if given.get("hostaddr") or os.environ.get("PGHOSTADDR"):
         return False

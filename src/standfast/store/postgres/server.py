@@ -1,4 +1,4 @@
-"""One store on a PostgreSQL server, as a process uses it: a writer's connection, readers beside it, a bell."""
+"""One store on a PostgreSQL server, as a process uses it: a writer's connection, parallel readers, and a notifier."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from standfast.store.steps import Script
 READERS = 3
 READING = "REPEATABLE READ"
 PATIENCE = 5.0
-"""Seconds a read is tried again for."""
+"""Seconds for which a read is tried again."""
 PAUSE = 0.1
 AWAY = (psycopg.OperationalError, psycopg.InterfaceError)
-"""What a server that restarts, fails over or is out of reach answers with."""
+"""The errors of a server that restarts, fails over or cannot be reached."""
 
 
 class Server:
@@ -54,10 +54,10 @@ class Server:
         self._opened: list[Connection] = []
         self._notifier = ServerNotifier(address)
         self.identity = ""
-        """Which store the writer found: a transaction of a caller's must lead to the same."""
+        """The store that the writer found: a caller's transaction must lead to the same one."""
 
     def open(self) -> Connection:
-        """Open the writer's connection on a schema that is brought forward."""
+        """Open the writer's connection, and bring the schema up to date."""
         with self._explaining():
             connection = connect(self.address)
             with closed_on_failure(connection):
@@ -68,7 +68,7 @@ class Server:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Word what goes wrong while connecting as an error that names the next step."""
+        """Turn errors during connecting into errors that name the next step."""
         try:
             yield
         except WrongAddress as error:
@@ -88,7 +88,7 @@ class Server:
             ) from error
 
     def without_right(self, error: psycopg.Error) -> WrongAddress:
-        """Word what the role may not do."""
+        """Explain what the role may not do."""
         return WrongAddress(f"{self.address} does not let this role in: {str(error).strip()}; {MEND_ADDRESS}")
 
     def read(self, script: Script[Any]) -> Future[Any]:
@@ -115,7 +115,7 @@ class Server:
         return found
 
     def _reader_in_transaction(self) -> Connection:
-        """Give this thread's connection with a transaction begun; one that the server has dropped is replaced."""
+        """Return this thread's connection in a new transaction; replace a connection that the server has dropped."""
         give_up = time.monotonic() + PATIENCE
         while True:
             try:
@@ -146,20 +146,20 @@ class Server:
             connection.close()
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
-        """Hear what other processes put into this store."""
+        """Listen for what other processes put into this store."""
         self._notifier.listen(listener)
 
     def notify(self, hint: Hint) -> None:
-        """Tell the others, soon."""
+        """Notify other processes soon."""
         self._notifier.notify(hint)
 
     def message_now(self, hint: Hint) -> tuple[str, str] | None:
-        """Give channel and message of a hint that a writer may send with its commit."""
+        """Return channel and message of a hint that a writer may send with its commit."""
         message = self._notifier.message_now(hint)
         return None if message is None else (channel(self.address), message)
 
     def pause(self, seconds: float) -> bool:
-        """Close every connection beside the writer's until `resume`; false if a read takes too long."""
+        """Close every connection but the writer's until `resume`; return False if a read takes too long."""
         taken = [self._reading.acquire(timeout=seconds) for _ in range(READERS)]
         if not all(taken):
             for _ in filter(None, taken):
@@ -170,7 +170,7 @@ class Server:
         return True
 
     def resume(self) -> None:
-        """Let the readers and the bell connect again."""
+        """Let the readers and the notifier connect again."""
         self._notifier.resume()
         self._reading.release(READERS)
 

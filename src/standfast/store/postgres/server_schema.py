@@ -1,4 +1,4 @@
-"""Migrate a schema once, whichever process is first; refuse what is newer than this library can read."""
+"""Migrate a schema once, in whichever process is first; refuse a schema that is too new for this library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from standfast.store.postgres.connection import Connection, rolled_back_on_failu
 
 
 def migrate(connection: Connection, address: Address) -> int:
-    """Apply what is missing; give the schema's number. Many processes may open a new store at once.
+    """Apply the missing steps; return the schema number. Many processes may open a new store at once.
 
-    A store that lacks nothing is only read: its user needs no right to create tables.
+    A store that lacks no steps is only read, so its user needs no right to create tables.
     """
     version, steps = _lacks(connection, address)
     if not steps:
@@ -20,7 +20,7 @@ def migrate(connection: Connection, address: Address) -> int:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {address.schema}")
         connection.execute(f"SET LOCAL search_path TO {address.schema}")
         connection.execute("CREATE TABLE IF NOT EXISTS schema (version integer NOT NULL, readable_by integer NOT NULL)")
-        # Every transaction reads this table first: those under way end before the first step, and others wait.
+        # Every transaction reads this table first: open ones end before the first step, and new ones wait.
         connection.execute("LOCK TABLE schema IN ACCESS EXCLUSIVE MODE")
         version, steps = _lacks(connection, address)
         for migration in steps:
@@ -33,7 +33,7 @@ def migrate(connection: Connection, address: Address) -> int:
 
 
 def _lacks(connection: Connection, address: Address) -> tuple[int, list[Migration]]:
-    """Read the schema's number and what it lacks; refuse one that this library is too old for."""
+    """Read the schema number and the missing steps; refuse a schema that is too new for this library."""
     [(table,)] = connection.execute("SELECT to_regclass(%s)", (f"{address.schema}.schema",))
     found = None
     if table is not None:

@@ -1,6 +1,6 @@
-"""What time it is on the server: asked for now and then, and reckoned between.
+"""The time on the server: asked for now and then, and computed in between.
 
-All connections of a process share it, so that what one of them writes is never earlier than what the other just wrote.
+All connections of a process share it, so that none of them writes an earlier time than another has just written.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from standfast.clock import Clock
 
 NEVER = float("-inf")
 SAME_TIME = 0.001
-"""Seconds that a message's way may seem to move the server's clock."""
+"""Seconds by which the delay of a message may seem to move the server's clock."""
 TIME_KEPT = 1.0
-"""Seconds for which the server need not be asked for its time again, nor whether it is still there."""
+"""Seconds for which the server need not be asked again for its time, nor whether it is still there."""
 TIME_OFF = 1.0
-"""Seconds by which it may be another time there than was reckoned: the message may have been on its way for long."""
+"""Seconds by which the server's time may differ from the computed time: a message may have been delayed for long."""
 
 
 class ServerTime:
-    """The server's clock as this process knows it. The machine's own only says how much has passed since."""
+    """The server's clock as this process knows it. This machine's clock only measures the time passed since."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._offset = 0.0
         self._answer = (0.0, NEVER)
-        """What time the server gave last, and when: replaced as one, because several threads read it."""
+        """The server's last answer, and when it came; replaced as one value, because several threads read it."""
 
     def now(self) -> float:
-        """Give the present queue time."""
+        """Return the present queue time."""
         return self._clock.elapsed() + self._offset
 
     def set(self, server_time: float) -> None:
-        """Take the time that the server has just given."""
+        """Take over the time that the server has just returned."""
         came = self._clock.elapsed()
         self._answer = (server_time, came)
         offset = self._clock.of_server(server_time) - came
@@ -38,11 +38,11 @@ class ServerTime:
             self._offset = offset
 
     def forget(self) -> None:
-        """Have the server asked next time: it may be another one."""
+        """Ask the server again next time, because it may be a different one."""
         self._answer = (0.0, NEVER)
 
     def expected(self) -> float | None:
-        """Give the time that it should be on the server; None where that must be asked for."""
+        """Return what the server's time should be now; None if the server must be asked."""
         given, came = self._answer
         passed = self._clock.elapsed() - came
         known = 0 <= passed < TIME_KEPT and abs(self._clock.of_server(given + passed) - self.now()) < TIME_OFF

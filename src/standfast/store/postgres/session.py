@@ -1,8 +1,8 @@
-"""Statements on a session that is ours alone: planned once, and sent without waiting where their answer is not needed.
+"""Statements on a session that is not shared: planned once, and sent without waiting if the answer is not needed.
 
-A psycopg cursor takes about twice the processor time of the call it makes, and every call is a round trip. This speaks
-to libpq through psycopg's `pq`, with the same deadline. What is sent without waiting is answered together with the next
-question, or with the commit: a pipeline, in libpq's words.
+A psycopg cursor takes about twice the processor time of the call it makes, and every call is a round trip. This module
+uses libpq through psycopg's `pq`, with the same deadline. Statements that are sent without waiting are answered along
+with the next question, or with the commit; libpq calls this a pipeline.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from standfast.store.postgres.assumptions import Assumptions
 
 BOOLEAN, INTEGER, BIGINT, DOUBLE, UNKNOWN = 16, 23, 20, 701, 0
-"""Types by the server's numbers. What a text is, it finds out by itself."""
+"""Types by the server's numbers. The server infers the type of a text by itself."""
 LARGEST_INTEGER = (1 << 31) - 1
 FAILED, SYNCED, FOUND = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.TUPLES_OK
 
 BINARY = pq.Format.BINARY
-"""How the server sends rows: numbers need not be written out there and read here, which took most of the time."""
+"""How the server sends rows. Writing numbers out there and parsing them here took most of the time."""
 
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 
 class Numbered(NamedTuple):
-    """A statement as libpq takes it: its parameters have numbers, and these are their names."""
+    """A statement in libpq's form: its parameters have numbers, and `names` are their names."""
 
     name: str
     sql: bytes
     names: tuple[str, ...]
     answers: bool = True
-    """Whether anything is done with what it answers."""
+    """Whether its answer is used."""
 
 
 def numbered(name: str, statement: Statement) -> Numbered:
-    """Write a statement as libpq takes it."""
+    """Write a statement in libpq's form."""
     names = list(dict.fromkeys(PARAMETER.findall(statement.sql)))
     sql = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement.sql)
     return Numbered(name, sql.encode(), tuple(names), statement.answers)
@@ -58,11 +58,11 @@ NOTIFY = numbered(
     "notify",
     Statement("SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :message)", gives_rows=True),
 )
-"""A hint need not be on disk before it is heard: it is a transaction of its own, after the one that it tells of."""
+"""A hint need not be on disk before it is received: it is a transaction of its own, after the one it is about."""
 
 
 class Opening(NamedTuple):
-    """How a transaction is opened without waiting: what begins it, and what sets and checks all that it relies on."""
+    """How a transaction is opened without waiting: its BEGIN, and what sets and checks all that it relies on."""
 
     begin: bytes
     settings: Numbered
@@ -82,19 +82,19 @@ class Session:
         self._transformer = Transformer(connection)
         self._planned: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._prefix = f"standfast_{secrets.token_hex(6)}"
-        """What its plans are called: a pooler that passes for a server may have others of ours in the same session."""
+        """The prefix of its plans' names: an undetected pooler may let others of our plans into the same session."""
         self.assumptions: Assumptions | None = None
-        """What need not be waited for, where the writer has this session."""
+        """The assumptions that save waiting, if this session is the writer's."""
         self._unanswered: list[Callable[[Rows], None] | None] = []
-        """The statements that wait for their answers: who is given the rows of each, if anybody."""
+        """The statements that wait for their answers: for each, the function that receives its rows, or None."""
 
     def begin(self, opening: str) -> Rows:
-        """Run the statements that open a transaction; give what the last of them answers."""
+        """Run the statements that open a transaction; return the answer of the last."""
         self._wire.send_query(opening.encode())
         return self._rows(self._answers()[-1])
 
     def begin_at_once(self, opening: Opening, given: Mapping[str, Any]) -> None:
-        """Open a transaction with the first statement that is waited for."""
+        """Open a transaction together with the first statement that is waited for."""
         plan, values = self._ready_to_send(opening.settings, given)
         self._wire.enter_pipeline_mode()
         self._wire.send_query_params(opening.begin, None)
@@ -102,21 +102,21 @@ class Session:
         self._unanswered += [None, None]
 
     def ask(self, statement: Numbered, given: Mapping[str, Any]) -> Rows:
-        """Run a statement; give its rows, or how many it changed."""
+        """Run a statement; return its rows, or the number of rows it changed."""
         self._wire.send_query_prepared(*self._ready_to_send(statement, given), result_format=BINARY)
         return self._rows(self._answers()[-1])
 
     def tell(self, statement: Numbered, given: Mapping[str, Any], heard: Callable[[Rows], None] | None = None) -> None:
-        """Have a statement run whose answer nobody waits for. If it fails, the next call says so."""
+        """Send a statement without waiting for its answer. If it fails, the next call raises the error."""
         plan, values = self._ready_to_send(statement, given)
         self._wire.enter_pipeline_mode()
         self._wire.send_query_prepared(plan, values, result_format=BINARY)
         self._unanswered.append(heard)
 
     def commit(self, notice: tuple[str, str] | None = None) -> None:
-        """Commit after all that was told; then send a notice, of which it does not matter whether it arrives.
+        """Commit after all statements sent so far; then send a notice, whose arrival does not matter.
 
-        Answers come in order. Only if the session is still in a failed transaction do we know that the COMMIT was
+        Answers come in order. Only if the session is still in a failed transaction is it certain that the COMMIT was
         skipped; a pooler that lost its server reports idle. Without an answer, it is unknown.
         """
         ready = None if notice is None else self._prepared_notice(notice)
@@ -128,7 +128,7 @@ class Session:
             raise CommitUnanswered(str(error)) from error
         failed = [answer for answer in answers[:before] if _state(answer)]
         if failed and self._wire.transaction_status == pq.TransactionStatus.INERROR:
-            self.roll_back()  # the server skipped the COMMIT, and takes nothing more
+            self.roll_back()  # the server skipped the COMMIT, and accepts nothing more
             _check(failed)
         try:
             _check(answers[: before + 1])
@@ -137,7 +137,7 @@ class Session:
             raise CommitUnanswered(str(error)) from error
 
     def _prepared_notice(self, notice: tuple[str, str]) -> tuple[bytes, list[bytes | None]]:
-        """Have the notice planned before the COMMIT is sent: what fails here leaves no doubt about that."""
+        """Plan the notice before the COMMIT is sent, so that a failure here leaves no doubt about the COMMIT."""
         try:
             return self._ready_to_send(NOTIFY, dict(zip(NOTIFY.names, notice, strict=True)))
         except psycopg.Error:
@@ -152,7 +152,7 @@ class Session:
             self._wire.send_query_prepared(*notice)
 
     def roll_back(self) -> None:
-        """Take back everything, also what was told and not answered yet."""
+        """Roll back everything, including statements that were sent and not answered yet."""
         if self._unanswered:
             self._collected()
         self._wire.send_query(b"ROLLBACK")
@@ -165,7 +165,7 @@ class Session:
         return self._plan(statement, types), values
 
     def _plan(self, statement: Numbered, types: Sequence[int]) -> bytes:
-        """Give the name by which the session knows a statement with parameters of these types."""
+        """Return the session's name for a statement with parameters of these types."""
         key = statement.name, tuple(types)
         if key not in self._planned:
             name = f"{self._prefix}_{len(self._planned)}".encode()
@@ -177,7 +177,7 @@ class Session:
     # --- answers
 
     def _answers(self) -> list[PGresult]:
-        """Wait for the answers to all that was sent; raise the first that is an error."""
+        """Wait for the answers to everything that was sent; raise the first error among them."""
         answers = self._collected()
         _check(answers)
         return answers
@@ -187,10 +187,10 @@ class Session:
         if piped:
             self._wire.pipeline_sync()
         until = time.monotonic() + self._longest
-        while self._wire.flush():  # where nothing can be sent, it reads what has come
+        while self._wire.flush():  # while nothing can be sent, this reads what has arrived
             self._ready(until, writable=True)
         answers: list[PGresult] = []
-        while (answer := self._next(until)) is not None or piped:  # in a pipeline, there is a gap after each
+        while (answer := self._next(until)) is not None or piped:  # in a pipeline, a None follows each answer
             if answer is None and self._wire.status != pq.ConnStatus.OK:
                 break
             if answer is not None and answer.status == SYNCED:
@@ -214,7 +214,7 @@ class Session:
         return self._wire.get_result()
 
     def _ready(self, until: float, *, writable: bool = False) -> None:
-        """Wait for the server, but not for ever."""
+        """Wait for the server, but not forever."""
         if not wait_for(self._wire.socket, max(0.0, until - time.monotonic()), writable=writable):
             self._connection.close()
             raise psycopg.OperationalError(f"the server did not answer within {self._longest:.0f} s")
@@ -244,7 +244,7 @@ def _dumped(value: Any) -> tuple[int, bytes | None]:
 
 
 def _text(value: str) -> bytes:
-    """Encode a text. To libpq a NUL is its end, and what comes after would be gone without a word."""
+    """Encode a text. libpq treats a NUL as the end of a text, and would silently drop what follows."""
     encoded = value.encode()
     if b"\0" in encoded:
         raise psycopg.DataError("a text cannot contain NUL (0x00) bytes")
@@ -256,7 +256,7 @@ def _state(answer: PGresult) -> bytes | None:
 
 
 def _check(answers: Sequence[PGresult]) -> None:
-    """Raise what the server said of the first that failed. A connection that is lost has no code."""
+    """Raise the server's error for the first failed answer. The loss of a connection has no SQLSTATE."""
     for answer in answers:
         if answer.status == FAILED:
             if _state(answer):

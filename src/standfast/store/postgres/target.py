@@ -1,6 +1,6 @@
-"""The store a promotion fills. Until it is whole, only the promotion can write to it, even if others have it open.
+"""The store that a promotion fills. Until it is complete, only the promotion can write to it, whoever has it open.
 
-A mark says whose promotion it is and how far it came, so that the same one can begin again and no other can.
+A mark says whose promotion it is and how far it got, so that the same one can start again, and no other can.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CREATE OR REPLACE FUNCTION only_promotion() RETURNS trigger LANGUAGE plpgsql AS 
   RETURN NULL;
 END $$
 """
-"""Refuses everybody else, with an error that lets them try again until their deadlines."""
+"""Refuses all other writers, with an error that lets them try again until their deadlines."""
 
 COUNTING = ("job_count_inserted", "job_count_updated", "job_count_deleted")
-"""The triggers that count jobs which are more than plain."""
+"""The triggers that count the jobs that are more than plain."""
 
 
 class Mark(NamedTuple):
-    """Whose promotion this is (the source's name), how far it came (`copying`, `ready`, `live`), and its account."""
+    """Whose promotion this is (the source's name), how far it got (`copying`, `ready`, `live`), and its account."""
 
     source: str
     state: str
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
 
 
 class Target:
-    """A schema on a PostgreSQL server, opened to be filled."""
+    """A schema on a PostgreSQL server, opened in order to fill it."""
 
     def __init__(self, url: str) -> None:
         self._address = Address.read(url)
@@ -54,11 +54,11 @@ class Target:
             migrate(self._connection, self._address)
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection."""
         self._connection.close()
 
     def now(self) -> float:
-        """Give the server's time."""
+        """Return the server's time."""
         with self._transaction():
             [(now,)] = self._rows("SELECT extract(epoch FROM clock_timestamp())::double precision")
         return float(now)
@@ -66,7 +66,7 @@ class Target:
     # --- the promotion's mark
 
     def mark(self) -> Mark | None:
-        """Read what an earlier promotion left."""
+        """Read the mark that an earlier promotion left."""
         with self._transaction():
             return self._mark()
 
@@ -76,7 +76,7 @@ class Target:
         return Mark(found[0][0], found[0][1], found[0][2] and msgspec.json.decode(found[0][2])) if found else None
 
     def begin(self, source: str) -> None:
-        """Take a store that is empty, or begin anew with one that this source had half filled."""
+        """Take an empty store, or start over with one that this source had partly filled."""
         with self._transaction():
             known = self._mark()
             if known is not None and (known.source != source or known.state == "live"):
@@ -119,7 +119,7 @@ class Target:
         self._run("INSERT INTO promotion VALUES (%s, %s, %s)", (mark.source, mark.state, account))
 
     def ready(self, source: str, account: dict[str, Any]) -> None:
-        """Say that everything is here and was compared, and count it: jobs were copied without being counted."""
+        """Record that everything is here and was compared. Count the jobs now, because copying did not count them."""
         with self._transaction():
             for trigger in COUNTING:
                 self._run(f"ALTER TABLE job ENABLE TRIGGER {trigger}")
@@ -127,7 +127,7 @@ class Target:
             self._write_mark(Mark(source, "ready", account))
 
     def open_to_all(self, source: str, account: dict[str, Any] | None) -> None:
-        """Let everybody in."""
+        """Allow all writers."""
         with self._transaction():
             for table in self._tables():
                 self._run(f"DROP TRIGGER IF EXISTS only_promotion ON {table}")
@@ -137,32 +137,32 @@ class Target:
     # --- filling
 
     def replace_jobs(self, numbers: Sequence[int], jobs: Jobs) -> None:
-        """Have these jobs be as given, and those of the numbers that are not among them be gone."""
+        """Replace the jobs with these numbers by the given ones; numbers without a given job are deleted."""
         with self._transaction():
             for table in BY_NUMBER:
                 self._run(f"DELETE FROM {table.name} WHERE n = ANY (%s)", (list(numbers),))  # noqa: S608 - ours
                 self._copy(table, jobs[table.name])
 
     def replace_keys(self, keys: Rows, rows: Rows) -> None:
-        """Have these keys be as given."""
+        """Replace these keys by the given rows."""
         with self._transaction():
             with self._connection.cursor() as cursor:
                 cursor.executemany("DELETE FROM idempotency WHERE queue = %s AND key = %s", keys)
             self._copy(KEYS, rows)
 
     def append(self, table: Table, rows: Rows) -> None:
-        """Put these rows behind those that are here."""
+        """Append these rows to the existing ones."""
         with self._transaction():
             self._copy(table, rows)
 
     def replace_whole(self, table: Table, rows: Rows) -> None:
-        """Have a table be as given."""
+        """Replace the contents of a table."""
         with self._transaction():
             self._run(f"DELETE FROM {table.name}")  # noqa: S608 - ours
             self._copy(table, rows)
 
     def set_ends(self, number: int, oldest: int, seq: int, now: float) -> None:
-        """Go on counting behind the highest numbers there were, also where their rows are gone."""
+        """Continue the numbering after the highest numbers of the source, even if their rows are gone."""
         with self._transaction():
             if number:
                 self._run("SELECT setval('job_number', %s)", (number,))
@@ -179,14 +179,14 @@ class Target:
                 copy.write_row(row)
 
     def measure(self) -> None:
-        """Have the server find out what it holds: it plans badly until it knows."""
+        """Let the server collect statistics: it plans badly until it has them."""
         with self._transaction():
             self._run(f"ANALYZE {', '.join(self._tables())}")
 
     # --- reading back
 
     def jobs(self, first: int, last: int) -> Jobs:
-        """Read the jobs of a range of numbers, both ends included."""
+        """Read the jobs of a range of numbers, including both ends."""
         with self._transaction():
             return {
                 table.name: self._rows(
@@ -197,7 +197,7 @@ class Target:
             }
 
     def prints(self, first: int, last: int, block: int) -> dict[int, str]:
-        """Have the server hash the jobs of a range by itself, in blocks: not to compare with SQLite, but with later."""
+        """Let the server hash the jobs of a range in blocks: not to compare with SQLite, but with a later state."""
         parts = " UNION ALL ".join(
             f"SELECT n, hashtextextended('{table.name} ' || t::text, 0) AS hash FROM {table.name} AS t"  # noqa: S608 - ours
             " WHERE n BETWEEN %(first)s AND %(last)s"
@@ -208,7 +208,7 @@ class Target:
             return dict(self._rows(sql, {"first": first, "last": last, "block": block}))
 
     def keys(self, keys: Rows) -> Rows:
-        """Read these keys, in the order SQLite has them."""
+        """Read these keys, in SQLite's order."""
         among = "SELECT unnest(%s::text[]), unnest(%s::text[])"
         sql = f"{KEYS.select} idempotency WHERE (queue, key) IN ({among})"
         with self._transaction():
@@ -221,13 +221,13 @@ class Target:
         return int(number)
 
     def appended(self, table: Table, after: int, limit: int) -> Rows:
-        """Read a table that only grows, behind a number."""
+        """Read an append-only table after a given number."""
         sql = f"{table.select} {table.name} WHERE seq > %s ORDER BY seq LIMIT %s"
         with self._transaction():
             return self._rows(sql, (after, limit))
 
     def whole_table(self, table: Table) -> Rows:
-        """Read a small table, in the order SQLite has it."""
+        """Read a small table, in SQLite's order."""
         order = ", ".join(column if column in table.numbers else f'{column} COLLATE "C"' for column in table.key)
         with self._transaction():
             return self._rows(f"{table.select} {table.name} ORDER BY {order}")

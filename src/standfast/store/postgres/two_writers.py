@@ -1,7 +1,7 @@
-"""Claims on a connection of their own: the server takes jobs for a worker while it still writes the ends of others.
+"""Claims on a separate connection: the server takes jobs for a worker while it still writes the ends of others.
 
-A claim and an end of one process meet as those of two processes do: each is a transaction of its own, and the locks and
-tokens of the rows keep them apart. A process that never claims has no second connection.
+A claim and an end in one process meet like those of two processes: each is a transaction of its own, and row locks and
+tokens keep them apart. A process that never claims has no second connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from standfast.store.scripts import Anchor, RoundScripts
 
 
 class ClaimWriter(PostgresEngine):
-    """Writes the claims of a process. It has no readers: those are the engine's whose claims it writes."""
+    """Writes the claims of a process. It has no readers of its own: the engine that it belongs to has them."""
 
     def __init__(
         self,
@@ -38,34 +38,34 @@ class ClaimWriter(PostgresEngine):
         self._listeners = listeners
 
     def open(self) -> None:
-        """Start the writer, which connects when it has a claim to write."""
+        """Start the writer; it connects when it has a claim to write."""
         self._start()
 
     def _shut(self) -> None:
-        """Keep the anchor open: the other writer goes on after this one, and may have decisions to note."""
+        """Keep the anchor open: the other writer stops after this one, and may still have decisions to note."""
         self._drop_connection()
 
     def _pause_readers(self, seconds: float) -> bool:  # noqa: ARG002 - there are none to wait for
         return True
 
     def _resume_readers(self) -> None:
-        """Do nothing: there are none."""
+        """Do nothing, because it has no readers."""
 
 
 class TwoWriters(PostgresEngine):
-    """The engine of a process: one writer for its claims, one for everything else."""
+    """The engine of a process: one writer for claims, and one for everything else."""
 
     def __init__(self, server: Server, clock: Clock, scripts: RoundScripts, audit_file: str | None = None) -> None:
         self._claims: ClaimWriter | None = None
         self._takes_claims = True
         self._starting = threading.Lock()
-        """Held while the second writer is started, and while it must not be."""
+        """Held while the second writer is being started, and while it must not be started."""
         self._own_trouble: str | None = None
         super().__init__(server, clock, scripts, audit_file)
 
     @property
     def trouble(self) -> str | None:
-        """What either writer last met and has not yet got over."""
+        """The last error that either writer has not recovered from yet."""
         return self._own_trouble or (None if self._claims is None else self._claims.trouble)
 
     @trouble.setter
@@ -73,16 +73,16 @@ class TwoWriters(PostgresEngine):
         self._own_trouble = trouble
 
     def put(self, request: Request[Any]) -> None:
-        """Have a claim written by the writer of claims, and everything else by the other."""
+        """Hand a claim to the claim writer, and every other request to the other writer."""
         writer = (self._claims or self._start_claims()) if request.script is self._scripts.claim else None
         if writer is None:
             super().put(request)
         else:
-            request.apart = True  # of two that wait, the first is answered, and runs, while the second is claimed
+            request.apart = True  # while the second of two claims is served, the jobs of the first run
             writer.put(request)
 
     def _start_claims(self) -> ClaimWriter | None:
-        """Start the second writer, unless the engine is being closed."""
+        """Start the second writer, unless the engine is closing."""
         with self._starting:
             if self._claims is None and self._takes_claims:
                 claims = ClaimWriter(
@@ -96,7 +96,7 @@ class TwoWriters(PostgresEngine):
             return self._claims
 
     def pause(self) -> bool:
-        """Let go of every handle of both writers, and start no writer before `resume`."""
+        """Close every handle of both writers, and start no writer before `resume`."""
         self._starting.acquire()
         if super().pause():
             if self._claims is None or self._claims.pause():
@@ -106,14 +106,14 @@ class TwoWriters(PostgresEngine):
         return False
 
     def resume(self) -> None:
-        """Go on with both."""
+        """Continue with both writers."""
         if self._claims is not None:
             self._claims.resume()
         super().resume()
         self._starting.release()
 
     def close(self) -> None:
-        """Serve what waits, claims first, then let go of the database."""
+        """Serve the waiting requests, claims first, then close the database."""
         with self._starting:
             self._takes_claims = False
         if self._claims is not None:
