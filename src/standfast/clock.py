@@ -1,8 +1,8 @@
-"""Time, as an argument: what becomes of a job is decided by no other clock.
+"""Time as an argument: no other clock decides what becomes of a job.
 
-Only waiting is measured elsewhere, where it is done and on the monotonic clock: timeouts, deadlines of calls, pauses.
-Queue time counts seconds since boot plus an offset the store keeps per boot, so a wall clock that jumps
-either way neither revives leases, nor reorders, nor stalls. Only `at`, `expires` and cron go through wall time.
+Only waiting is measured elsewhere, in place and on the monotonic clock: timeouts, deadlines of calls, pauses. Queue
+time counts seconds since boot plus an offset that the store keeps for each boot, so a wall clock that jumps in either
+direction neither revives leases, nor reorders jobs, nor stalls them. Only `at`, `expires` and cron use wall time.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from standfast.portable import seconds_since_boot
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SYSCTLS = ("kern.bootsessionuuid", "kern.boot_id")
-"""What macOS and FreeBSD call it. The time of the boot would not do: it moves whenever the wall clock is set."""
+"""What macOS and FreeBSD call it. The time of the boot is no substitute: it moves whenever the wall clock is set."""
 UNKNOWN_BOOT = "unknown"
-"""The boot of a machine that names none: two of them are told apart only by the time since boot, which fell."""
+"""The boot of a machine that does not name its boots. Two are told apart only by the time since boot, which falls."""
 
 
 class Clock(Protocol):
-    """What the store and the worker need of time."""
+    """What the store and the worker need to know about time."""
 
     def elapsed(self) -> float:
-        """Seconds since boot, suspend included; never falls while the machine is up."""
+        """Seconds since boot, including suspend; never falls while the machine is up."""
 
     def wall(self) -> float:
-        """Seconds since 1970, as the machine believes them now."""
+        """Seconds since 1970, as the machine believes now."""
 
     def boot(self) -> str:
-        """Identify this boot: another value means every process of before is gone."""
+        """Identify this boot: if it changes, every earlier process is gone."""
 
     def of_server(self, server_time: float) -> float:
-        """Give the queue time where a server tells its own time, in seconds since 1970."""
+        """Return the queue time for a server's own time, in seconds since 1970."""
 
 
 def boot_id() -> str:
@@ -54,7 +54,7 @@ class SystemClock:
     """The machine's clocks."""
 
     elapsed = staticmethod(seconds_since_boot)
-    """Seconds since boot, suspend included."""
+    """Seconds since boot, including suspend."""
     wall = staticmethod(time.time)
     """Seconds since 1970."""
 
@@ -62,9 +62,9 @@ class SystemClock:
         self._boot = boot_id()
 
     def boot(self) -> str:
-        """Give the kernel's boot id."""
+        """Return the kernel's boot id."""
         return self._boot
 
     def of_server(self, server_time: float) -> float:
-        """Believe the server: its clock is the one that all hosts share."""
+        """Trust the server: its clock is the one that all hosts share."""
         return server_time

@@ -1,4 +1,4 @@
-"""The job in three shapes: as a caller hands it in, as a worker holds it, and as a receipt. People see a `JobView`."""
+"""The job in three forms: as a caller enqueues it, as a worker holds it, and as a receipt. People see a `JobView`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ QueueReason = Literal["event", "retry", "deferred_submit", "scheduled_job", "wor
 
 
 def higher(one: Risk | None, other: Risk | None) -> Risk | None:
-    """Give the higher of two risks, such as the handler's and the caller's. None is the lowest."""
+    """Return the higher of two risks, such as the handler's and the caller's. None is the lowest."""
     return max(one, other, key=(None, *RISKS).index)
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What is known of a job beside its payload, and no SQL statement decides by."""
+    """What is known about a job besides its payload, and does not affect any SQL statement."""
 
     requester: str | None = None
     session: str | None = None
@@ -41,15 +41,15 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     amended: int = 0
     """How often the payload was amended: the job's generation."""
     amenders: tuple[str, ...] = ()
-    """Who amended it."""
+    """The actors who amended the payload."""
     also_requested_by: tuple[str, ...] = ()
     """The requesters of jobs that were folded into this one."""
     coalesce: Coalesce | None = None
-    """How it meets a waiting job of its thread, if its caller said so; else its queue says."""
+    """How it is folded with a waiting job of its thread, if its caller said so; else its queue decides."""
     newest_counts: bool = False
     """Whether only the newest of its thread matters (ticks, GitHub events): then it folds unless its queue collects."""
     trace: str | None = None
-    """The `traceparent` of the span it was enqueued in, where traces are on."""
+    """The `traceparent` of the span it was enqueued in, if tracing is on."""
 
     @property
     def wanted_by(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job to be stored. The caller makes its id, so that handing it in twice stores it once.
+    """A job to be stored. The caller mints its id, so that a job that is sent twice is stored once.
 
     `payload` and `details` are JSON text; `at`, `expires` and `first_seen_at` are wall time.
     """
@@ -83,9 +83,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fingerprint: str | None = None
     thread_key: str | None = None
     first_seen_at: float | None = None
-    """When the work was first wanted, if that was before it came here. It gives no earlier place in the queue."""
+    """When the work was first wanted, if that was before it was enqueued. It gives no earlier place in the queue."""
     body_key: str | None = None
-    """A second key, made from the content: a webhook that arrives again under another delivery id is the same job."""
+    """A second key, made from the content: a webhook that arrives again with another delivery id is the same job."""
 
 
 class Folded(TypedDict):
@@ -99,22 +99,22 @@ class Folded(TypedDict):
 
 
 class Coalesced(TypedDict):
-    """What was folded into a job: how many, and the last of them."""
+    """What was folded into a job: how many jobs, and the last of them."""
 
     count: int
     last: list[Folded]
 
 
 ASKED = "asked"
-"""The verdict on an open intent after a person replayed the job: they accept that it may be done twice."""
+"""The verdict on an open intent after a person replayed the job: they accept that the effect may happen twice."""
 DOUBTED = "doubted"
-"""The verdict on an effect that was recorded as done and that its own handler did not find."""
+"""The verdict on an effect that was recorded as done, and that its own handler did not find."""
 UNKEPT = "unkept"
-"""The verdict on an effect that is done and whose value could not be stored."""
+"""The verdict on an effect that is done, but whose value could not be stored."""
 OTHER_ARGUMENTS = "\x1f"
-"""In a ledger key, what separates the name that a handler used from the hash of its arguments."""
+"""Separates the name that a handler used from the hash of its arguments, in a ledger key."""
 STEP = "s"
-"""What the hash begins with in the key of a step. A step declares no effect, so it cannot be verified."""
+"""The prefix of the hash in the key of a step. A step declares no effect, so it cannot be verified."""
 
 
 class LedgerNote(msgspec.Struct, frozen=True, gc=False):
@@ -131,7 +131,7 @@ class LedgerNote(msgspec.Struct, frozen=True, gc=False):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One effect in a job's ledger: begun, or done with its receipt (JSON text), or only seen by a look.
+    """One effect in a job's ledger: begun, done with its receipt (JSON text), or only seen by a look.
 
     Field order is the statement's.
     """
@@ -141,12 +141,12 @@ class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     receipt: str | None = None
     verdict: str | None = None
     late: int = 0
-    """Whether its receipt was written by a worker that had lost the job by then."""
+    """Whether its receipt was written by a worker that had already lost the job."""
     left_out: int = 0
-    """The size of a receipt that is too big to come with the claim; it is read when the handler asks for it."""
+    """The size of a receipt that is too large to come with the claim; it is read when the handler asks for it."""
     at: float = 0.0
     attempt: int | None = None
-    """When it was last written or looked for, and by which attempt. Only set where a job is shown."""
+    """When it was last written or looked for, and by which attempt. Set only if a job is shown."""
 
     @property
     def label(self) -> str:
@@ -155,7 +155,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def arguments(self) -> str | None:
-        """The hash of the arguments it was called with, if it was called."""
+        """The hash of the arguments that it was called with, if it was called."""
         return self.name.partition(OTHER_ARGUMENTS)[2].removeprefix(STEP) or None
 
     @property
@@ -165,12 +165,12 @@ class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def label_of(key: str) -> str:
-    """Give the name that a handler used, from a key of the ledger."""
+    """Return the name that a handler used, from a ledger key."""
     return key.partition(OTHER_ARGUMENTS)[0]
 
 
 class Parent(msgspec.Struct, frozen=True, gc=False):
-    """An earlier step of the job's workflow: its number and its result (JSON text), unless that is too big."""
+    """An earlier step of the job's workflow: its number and its result (JSON text), unless that is too large."""
 
     n: int
     result: str | None = None
@@ -178,7 +178,7 @@ class Parent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job as a worker holds it: the right to run one attempt under this token. Field order is the statement's."""
+    """A job as a worker holds it: the right to run one attempt with this token. Field order is the statement's."""
 
     n: int
     token: int
@@ -203,17 +203,17 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     landed: Landed | None = None
     """Whether the effect of an earlier attempt may exist."""
     occupies: list[str] | None = None
-    """The limits it takes a place of, and the breaker it is the probe of."""
+    """The limits it takes a place of, and the breaker that it probes."""
     ledger: list[LedgerEntry] | None = None
     """The effects of earlier attempts."""
     first_seen_at: float = 0.0
     replays: int = 0
-    """How often it was replayed, by a person or a policy."""
+    """How often it was replayed by a person or a policy."""
     pending: int | None = None
     """0 for a step of a workflow, whose earlier steps are all completed; None for other jobs."""
     due_at: float = 0.0
     refusals: int = 0
-    """How often in a row its receiver asked to wait."""
+    """How often in a row its receiver has asked to wait."""
     progress_start: int | None = None
     """The number of the last attempt that made progress; only those after it count against the limit."""
     failed_looks: int = 0
@@ -224,9 +224,9 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether it ran when its worker died. It may have killed the worker, so it is run alone."""
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
-    """By name, the earlier steps of its workflow."""
+    """The earlier steps of its workflow, by name."""
     plain: bool = False
-    """Whether this is the first attempt of a job that no wing has a part in, in a queue that nothing holds back."""
+    """Whether this is the first attempt of a job that involves no wing, in a queue without limits."""
 
     @property
     def repeat(self) -> int:
@@ -249,12 +249,12 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def identity(self) -> str:
-        """What names this work to receivers, on every attempt and replay. An amended payload is other work."""
+        """What identifies this work to receivers on every attempt and replay. An amended payload is different work."""
         return identity_of(self.id, self.details.amended)
 
     @property
     def log_fields(self) -> dict[str, str | int | None]:
-        """What a log line about this attempt names, each as a field of its own."""
+        """What a log line about this attempt contains, each as a separate field."""
         named: dict[str, str | int | None] = {
             "job_id": self.id,
             "queue": self.queue,
@@ -280,32 +280,32 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def open_intents(self) -> tuple[str, ...]:
-        """The effects and steps that began and are not known to be done."""
+        """The effects and steps that have begun and are not known to be done."""
         return tuple(entry.label for entry in self.ledger or () if entry.state == "begun")
 
     @property
     def open_steps(self) -> bool:
-        """Whether one of them is a step, which cannot be verified."""
+        """Whether one of the open intents is a step, which cannot be verified."""
         return any(entry.state == "begun" and entry.is_step for entry in self.ledger or ())
 
     @property
     def keeps_ledger(self) -> bool:
-        """Whether the ledger has an effect of this job: then a repeat skips every effect that has a receipt.
+        """Whether the ledger has an effect of this job; then a repeat skips every effect that has a receipt.
 
-        Steps do not count: the handler may do more than they say.
+        Steps do not count, because the handler may do more than they record.
         """
         return keeps_ledger(self.ledger)
 
     @property
     def landed_by_ledger(self) -> Landed | None:
-        """Whether an effect without a receipt may exist, as the ledger says; None if the ledger has no effect."""
+        """Whether an effect without a receipt may exist, according to the ledger; None if the ledger has no effect."""
         if self.open_intents:
             return Landed.MAYBE
         return Landed.NO if self.keeps_ledger else None
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may run again automatically when its effect may exist, as far as the job itself says.
+        """Whether it may run again automatically if its effect may exist, as far as the job itself shows.
 
         An HTTP request may if its method is idempotent, or if the caller gave a key that the receiver can compare.
         """
@@ -313,17 +313,17 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def identity_of(job_id: str, amended: int) -> str:
-    """Give what names the work of a job to receivers, by how often its payload was amended."""
+    """Return what identifies the work of a job to receivers, given how often its payload was amended."""
     return f"{job_id}~g{amended}" if amended else job_id
 
 
 def may_repeat(handler: str, idempotency_key: str | None, payload: str) -> bool:
-    """Tell whether work whose effect may exist may be done again, as far as the work itself says."""
+    """Return whether work whose effect may exist may be done again, as far as the work itself shows."""
     return handler != HTTP or idempotency_key is not None or _method(payload) in IDEMPOTENT
 
 
 def keeps_ledger(entries: Iterable[LedgerEntry] | None) -> bool:
-    """Tell whether a ledger has an effect that was begun, steps not counted."""
+    """Return whether a ledger has an effect that was begun; steps do not count."""
     return any(entry.state != "seen" and not entry.is_step for entry in entries or ())
 
 
@@ -334,7 +334,7 @@ class _Method(msgspec.Struct):
 def _method(payload: str) -> str:
     try:
         return msgspec.json.decode(payload, type=_Method).method
-    except msgspec.DecodeError:  # no request at all
+    except msgspec.DecodeError:  # not a request at all
         return ""
 
 
@@ -344,4 +344,4 @@ class Receipt(NamedTuple):
     id: str | None
     outcome: Literal["accepted", "duplicate", "coalesced", "spooled", "fallback", "deferred"]
     state: str | None
-    """The job's state; None if it is not in the store yet, or not any more."""
+    """The job's state; None if it is not in the store yet, or no longer."""

@@ -1,25 +1,25 @@
 """The states of a job, the moves between them, and what a move leaves behind.
 
-What a crash leaves. A job's row has all that a restart needs: its state, its token, and the worker that holds it. Every
-change is one transaction, so a process can only die before its commit or after it.
+What a crash leaves. A job's row has all that a restart needs: its state, its token, and the worker that holds it.
+Every change is one transaction, so a process can only die before its commit or after it.
 
-- Before the job is stored: nothing is there, and the caller has no receipt. After that, before the receipt arrives: the
-  job is there. A caller that tries again gets the same job under the same `idempotency_key`, and a second one without.
-- Before a claim is committed: the job is queued. After that, whether the handler was entered or not, is at work, or has
+- Before the job is stored: nothing is there, and the caller has no receipt. After that, before the receipt arrives:
+  the job is there. A caller that tries again with the same `idempotency_key` gets the same job, without a key a second.
+- Before a claim is committed: the job is queued. After that, whether the handler is not entered yet, is running, or has
   returned: the job is running under its token, its attempt is counted (and given back if its worker or process held
   other jobs too), and effects are in the ledger as begun or done. The sweeper, which runs in every worker, finds that
-  the worker is gone and settles the attempt as `Lapsed`. It does not know how far the handler came, so the effect may
+  the worker is gone and settles the attempt as `Lapsed`. It does not know how far the handler got, so the effect may
   exist unless the ledger says otherwise: `replay` runs the job again, alone, unless it is an HTTP request that must not
   be repeated, which becomes a letter; `verify_first` looks first; `manual` makes it a letter.
-- A claim whose answer was lost while its worker lives: heartbeats show a job that the worker does not have, and it
-  gives the job back, unspent.
-- Before the end is committed: as above, the handler may run again. After that: state, history, ending, notices and what
-  wings keep are all there, and only what follows the commit is lost: the log line, `on_failure`, the note of the
-  audit's head. If the answer to the commit is lost, the store applies the end again; a job that already stands where
-  the move leads, under this token, counts as moved.
-- A worker that was only silent and comes back cannot move the job: until it is claimed again its state refuses the end,
-  afterwards its token does. Its next heartbeat stops the attempt, except a plain function. A receipt that it brings is
-  still kept, marked late.
+- A claim whose answer was lost, while its worker lives: at a heartbeat the worker finds a job that it does not have,
+  and gives it back, unspent.
+- Before the end is committed: as above, the handler may run again. After that: state, history, ending, notices and the
+  wings' own rows are all there, and only what follows the commit is lost: the log line, `on_failure`, the note of the
+  audit's head. If the answer to the commit is lost, the store applies the end again; a job that already is where the
+  move leads, under this token, counts as moved.
+- A worker that was only silent and comes back cannot move the job: its state refuses the end until the job is claimed
+  again, and after that its token does. The worker's next heartbeat stops the attempt, except a plain function. A
+  receipt that it brings is still stored, marked late.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Move(StrEnum):
 
 FINAL = frozenset({State.COMPLETED, State.CANCELLED})
 LETTERS = frozenset({State.DEAD, State.HELD})
-"""The states of letters: nothing runs them, unless a policy or a person replays them."""
+"""The states of letters: nothing runs them unless a policy or a person replays them."""
 BIRTHS = frozenset({State.QUEUED, State.WAITING, State.RUNNING, State.DEAD, State.HELD})
 """The states that a job can be stored in."""
 UNFINISHED = frozenset(State) - FINAL
@@ -103,7 +103,7 @@ def diagram() -> str:
 
 
 class JobRef(msgspec.Struct, frozen=True):
-    """A job's number, token and state as just read. A decision about it is applied only if they are unchanged."""
+    """A job's number, token and state as just read. A decision about it is applied only if they are still the same."""
 
     n: int
     token: int
@@ -113,7 +113,7 @@ class JobRef(msgspec.Struct, frozen=True):
     gate: str | None = None
 
     def moved(self, move: Move, *carries: Carried, **what: Any) -> Transition:
-        """Decide on a move from here."""
+        """Decide on a move from this state."""
         here = (self.n, self.token, self.id, self.queue, move, self.state)
         return Transition(*here, gate=self.gate, carries=carries, **what)
 
@@ -121,54 +121,54 @@ class JobRef(msgspec.Struct, frozen=True):
 class Carried(msgspec.Struct, frozen=True):
     """Something that a Transition carries for one feature, which finds it by its type: `moved.rider(Filing)`.
 
-    The spine writes down what these properties say, and knows nothing else of it. Each has a default, so a feature
-    overrides only those it needs.
+    The spine writes down what these properties return, and knows nothing else about it. Each has a default, so a
+    feature overrides only those that it needs.
     """
 
     @property
     def history_word(self) -> str | None:
-        """What the history calls this move, where it is not the move's own name."""
+        """The history's name for this move, if it is not the move's own name."""
         return None
 
     @property
     def history_marks(self) -> Mapping[str, Any]:
-        """What else the history's line of this move says."""
+        """Additional fields for the history line of this move."""
         return {}
 
     @property
     def ending(self) -> Mapping[str, Any]:
-        """The columns of the job's ending that this sets: see `spine.apply.Ending`."""
+        """The columns of the job's ending that this sets; see `spine.apply.Ending`."""
         return {}
 
     def next_step(self, _end: Transition) -> tuple[int, str] | None:
-        """Give what the log says happens next, and its level, where this knows better than the move."""
+        """Return the log level and what the log says happens next, if this knows better than the move."""
         return None
 
 
 class AskedBy(Carried, frozen=True):
-    """Who asked for this move and why, where it was a person, a policy or another program."""
+    """Who asked for this move and why, if it was a person, a policy or another program."""
 
     by: str | None = None
     reason: str | None = None
     mark: str = msgspec.field(default_factory=lambda: token_hex(6))
-    """Tells this decision from every other, when it is handed in again."""
+    """Distinguishes this decision from every other, in case it is sent again."""
 
     @property
     def history_marks(self) -> Mapping[str, Any]:
-        """Say who, why, and which decision it was."""
+        """Say who asked, why, and which decision it was."""
         said = {"by": self.by, "reason": self.reason, "mark": self.mark}
         return {name: value for name, value in said.items() if value is not None}
 
 
 def asked_by(by: str | None, reason: str | None = None) -> tuple[AskedBy, ...]:
-    """Give who asked for a move as it carries that; nothing where no one is named."""
+    """Return what a move carries about who asked for it; nothing if nobody is named."""
     if by is None and reason is None:
         return ()
     return (AskedBy(by and printable(by), reason and printable(reason)),)
 
 
 class AttemptFailure(Carried, frozen=True):
-    """How the attempt itself failed, where the job's own failure says something else, such as `max_attempts`."""
+    """How the attempt itself failed, if the job's own failure says something else, such as `max_attempts`."""
 
     failure: Failure
 
@@ -178,7 +178,7 @@ class PossibleDuplicate(Carried, frozen=True):
 
     @property
     def history_marks(self) -> Mapping[str, Any]:
-        """Mark the line."""
+        """Mark the history line."""
         return {"possible_duplicate": True}
 
 
@@ -190,15 +190,15 @@ class Suspicion(Carried, frozen=True):
     """Whether it goes back to its old place in the line, rather than to the end."""
 
 
-def duplicate_if(possible: bool) -> tuple[PossibleDuplicate, ...]:  # noqa: FBT001 - it is the question itself
-    """Give the mark if a repeat may do again what is done."""
+def duplicate_if(possible: bool) -> tuple[PossibleDuplicate, ...]:  # noqa: FBT001 - the argument is the question itself
+    """Return the mark if a repeat may do something a second time."""
     return (PossibleDuplicate(),) if possible else ()
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """One decided change of a job. It lands only while the job still has this token and this source state.
+    """One decided change of a job. It is applied only while the job still has this token and this source state.
 
-    These fields are what every move needs. What a feature adds travels in `carries`.
+    These fields are what every move needs. What a feature adds is in `carries`.
     """
 
     n: int
@@ -216,68 +216,68 @@ class Transition(msgspec.Struct, frozen=True):
     defers: int = 0
     """Added to the job's deferrals."""
     begun: bool = True
-    """Whether its handler was entered; what was not begun has done nothing."""
+    """Whether its handler was entered; an attempt that was not begun has done nothing."""
     failure: Failure | None = None
     landed: Landed | None = None
-    """Whether the effect may exist, where no failure says it."""
+    """Whether the effect may exist, if there is no failure to say so."""
     result: str | None = None
     warning: str | None = None
     gate: str | None = None
     """The gate of the job's thread, if it has one."""
     plain: bool = False
-    """Whether it completes the first attempt of a job that no wing has a part in."""
+    """Whether it completes the first attempt of a job that involves no wing."""
     carries: tuple[Carried, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
+        """Refuse a move that is not in the table: an impossible decision is a bug of ours."""
         if self.source not in MOVES[self.move][0]:
             raise ValueError(f"{self.move} cannot leave {self.source}")
 
     @property
     def target(self) -> State:
-        """The state this ends in."""
+        """The state that this move ends in."""
         return MOVES[self.move][1]
 
     def rider(self, kind: type[T]) -> T | None:
-        """Give what this carries of a type, if anything."""
+        """Return what this carries of a type, or None."""
         for each in self.carries:
             if isinstance(each, kind):
                 return each
         return None
 
     def carrying(self, *more: Carried) -> Transition:
-        """Give this with more to carry; of each type there is one, and the new one replaces the old."""
+        """Return this with more to carry. It carries one of each type: a new one replaces the old."""
         kept = self.without(*map(type, more)).carries
         return msgspec.structs.replace(self, carries=(*kept, *more))
 
     def without(self, *kinds: type[Carried]) -> Transition:
-        """Give this without what it carries of these types."""
+        """Return this without what it carries of these types."""
         return msgspec.structs.replace(self, carries=tuple(each for each in self.carries if type(each) not in kinds))
 
     @property
     def effect(self) -> Landed | None:
-        """Whether the effect may exist, as far as this tells."""
+        """Whether the effect may exist, as far as this move says."""
         return self.landed if self.failure is None else self.failure.landed
 
     @property
     def actor(self) -> str | None:
-        """Who asked for this, where it is known."""
+        """Who asked for this move, if known."""
         asked = self.rider(AskedBy)
         return None if asked is None else asked.by
 
     @property
     def attempt_failure(self) -> Failure | None:
-        """How the attempt failed that this ends."""
+        """How the attempt that this move ends failed."""
         own = self.rider(AttemptFailure)
         return self.failure if own is None else own.failure
 
 
 VIEWS = (*State, "scheduled", "retry_pending", "parked")
-"""Everything that `view` returns."""
+"""All the values that `view` returns."""
 
 
 def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:
-    """Give the state as people see it: a queued job may be scheduled, parked, or waiting for a repeat."""
+    """Return the state as people see it: a queued job may be scheduled, parked, or waiting for a repeat."""
     if state != State.QUEUED:
         return state
     if parked:
@@ -368,7 +368,7 @@ class NoticeKind(StrEnum):
     SCHEDULE_RESUMED = "schedule_resumed"
     SCHEDULE_MISSED = "schedule_missed"
     SCHEDULE_ENDED = "schedule_ended"
-    # of the journal itself: notices are missing here; every reader gets it, whatever kinds it asked for
+    # of the journal itself: notices are missing here. Every reader gets it, whatever kinds it asked for
     GAP = "gap"
 
 
@@ -379,7 +379,7 @@ ABOUT = {
     "registry_": "handler",
     "alert_": "alert",
 }
-"""By the first word of its kind, what a notice is about that is not about a job or a queue."""
+"""What a notice is about if not a job or a queue, by the first word of its kind."""
 TOLD = {
     Move.COMPLETE: NoticeKind.COMPLETED,
     Move.RETRY: NoticeKind.RETRY,

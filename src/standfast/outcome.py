@@ -9,21 +9,21 @@ import msgspec
 from standfast.failure import Failure, Verdict
 
 LONGEST_SNOOZE = 1e10
-"""Some three hundred years: more is a slip, and no calendar shows it."""
+"""About three hundred years: anything longer is a mistake, and no calendar shows it."""
 LARGEST_RESULT = 1 << 20
-"""Bytes of JSON that a result, a receipt or the value of a step may have."""
+"""The most bytes of JSON in a result, a receipt or the value of a step."""
 
 
 class Snooze(msgspec.Struct, frozen=True):
-    """Returned by a handler: not now, come back after so many seconds. Spends no attempt."""
+    """Returned by a handler: not now, come back after so many seconds. It spends no attempt."""
 
     seconds: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no time to wait where the handler can still be told."""
+        """Refuse an invalid time to wait here, where the handler can still be told."""
         if not isinstance(self.seconds, int | float):
             raise TypeError(f"Snooze takes a number of seconds, not {self.seconds!r}")
-        if not self.seconds <= LONGEST_SNOOZE:  # NaN is not either
+        if not self.seconds <= LONGEST_SNOOZE:  # also refuses NaN
             raise ValueError(f"Snooze takes at most {LONGEST_SNOOZE:.0f} seconds, not {self.seconds!r}")
 
 
@@ -33,13 +33,13 @@ class Cancel(msgspec.Struct, frozen=True):
     why: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no text where the handler can still be told."""
+        """Refuse a reason that is not text here, where the handler can still be told."""
         if not isinstance(self.why, str):
             raise TypeError(f"Cancel takes a text, not {self.why!r}")
 
 
 class Succeeded(msgspec.Struct, frozen=True):
-    """The handler returned a result (JSON text), or one that could not be kept (`warning`)."""
+    """The handler returned a result (JSON text), or one that could not be stored (`warning`)."""
 
     result: str | None = None
     warning: str | None = None
@@ -51,25 +51,25 @@ class Failed(msgspec.Struct, frozen=True):
     failure: Failure
     retry_after: float | None = None
     said: bool = False
-    """Whether the handler itself said if its effect may exist: the ledger does not know better then."""
+    """Whether the handler itself said whether its effect may exist; then the ledger does not know better."""
     doubts: tuple[str, ...] | None = None
-    """The effects that the handler's own result says are not there, whatever the ledger has of them; () is all."""
+    """The effects that, by the handler's own result, do not exist, whatever the ledger says; () means all of them."""
     refused: bool = False
-    """Whether the receiver refused it for now and said when to come back: that is `retry_after`, and no failure."""
+    """Whether the receiver refused for now and said when to come back: that is `retry_after`, and not a failure."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Answered by a check: the effect is there, and this is its receipt, as if the handler had recorded it."""
+    """Returned by a check: the effect exists, and this is its receipt, as if the handler had recorded it."""
 
     receipt: Any = None
 
 
 ALL = ""
-"""The name in a look that is about all effects of a job, because it could not be found out which it has."""
+"""The name in a look that is about all effects of a job, because it could not be determined which ones it has."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What one check saw of an effect, and in words why it could not tell."""
+    """What one check found out about an effect, and a note why if it could not tell."""
 
     name: str
     verdict: Verdict
@@ -77,33 +77,33 @@ class Look(msgspec.Struct, frozen=True):
     receipt: str | None = None
     """What was found, as JSON text."""
     key: str = ""
-    """Its key in the ledger, where that is not its name."""
+    """Its key in the ledger, if that is not its name."""
     by_ledger: bool = False
-    """Whether the ledger said it, without a look at the world."""
+    """Whether the ledger answered, without a look at the world."""
     again: bool = False
-    """Whether the check only failed for now: it may be able to tell later."""
+    """Whether the check failed only for now, and may be able to tell later."""
     retry_after: float | None = None
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """A look before the repeat found every effect there: nothing is left to run."""
+    """A look before the repeat found every effect: nothing is left to run."""
 
     looks: tuple[Look, ...]
     entered: bool = False
-    """Whether this attempt did it itself, and only its end is not known: then it is spent."""
+    """Whether this attempt made the effects itself, and only its end is unknown; then the attempt is spent."""
     result: str | None = None
     """What was found, as JSON text."""
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """A look after the attempt found every effect there, but the handler did not come to its end."""
+    """A look after the attempt found every effect, but the handler did not finish."""
 
     ended: Failed | TimedOut
     looks: tuple[Look, ...]
 
 
 class LookFailed(msgspec.Struct, frozen=True):
-    """A look before the repeat failed for now: nothing was run, and it is looked again later."""
+    """A look before the repeat failed for now: nothing was run, and there will be another look later."""
 
     looks: tuple[Look, ...]
     message: str
@@ -111,27 +111,27 @@ class LookFailed(msgspec.Struct, frozen=True):
 
 
 class Undetermined(msgspec.Struct, frozen=True):
-    """A look before the repeat could not tell whether an effect is there: nothing was run."""
+    """A look before the repeat could not tell whether an effect exists: nothing was run."""
 
     looks: tuple[Look, ...]
     message: str
     entered: bool = False
-    """Whether the look came after this attempt, rather than before it: then it is spent."""
+    """Whether the look came after this attempt rather than before it; then the attempt is spent."""
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """The worker had to stop and cut the handler."""
+    """The worker had to stop, and cut the handler off."""
 
 
 class Lapsed(msgspec.Struct, frozen=True):
-    """The worker vanished: its process died or its lease ran out, and how far the handler came is unknown."""
+    """The worker vanished: its process died or its lease ran out. How far the handler got is unknown."""
 
     alone: bool = True
-    """Whether the worker held nothing else: then the attempt counts, because this job may have killed it."""
+    """Whether the worker held no other job; then the attempt counts, because this job may have killed the worker."""
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """The handler took longer than its timeout and was cut."""
+    """The handler took longer than its timeout, and was cut off."""
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -141,13 +141,13 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 class NotEntered(msgspec.Struct, frozen=True):
-    """Claimed, but the handler was never entered."""
+    """The job was claimed, but the handler was never entered."""
 
     why: str
 
 
 class Unconsented(msgspec.Struct, frozen=True):
-    """The session has not consented to this handler, or was denied it: the handler was not entered."""
+    """The session has not consented to this handler, or consent was denied: the handler was not entered."""
 
     message: str
     denied: bool = False
@@ -171,4 +171,4 @@ Outcome = (
 )
 
 JSONValue = Any
-"""What a payload or result may hold: dicts with string keys, lists, strings, numbers, booleans, None."""
+"""What a payload or result may contain: dicts with string keys, lists, strings, numbers, booleans, None."""

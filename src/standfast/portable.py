@@ -1,7 +1,7 @@
-"""What differs between operating systems, in one place: everything else asks here.
+"""The differences between operating systems, in one place: all other modules ask this one.
 
-Linux has all of it. Where a part is missing, as on Windows, another one takes over, or the answer says that there is
-none; nothing of it is needed to import standfast.
+Linux has everything. Where a part is missing, as on Windows, another takes its place, or this module says that there is
+none; none of it is needed to import standfast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 def _module(name: str) -> Any:
-    """Import a module that not every system has; None where it is missing."""
+    """Import a module that not every system has; return None if it is missing."""
     try:
         return import_module(name)
     except ImportError:
@@ -30,21 +30,21 @@ def _module(name: str) -> Any:
 fcntl, msvcrt, pwd = _module("fcntl"), _module("msvcrt"), _module("pwd")
 
 OWN_HANDLE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
-"""How a file is opened that no program started from here may inherit."""
+"""Flags to open a file that programs started from here must not inherit."""
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX")
 CAN_RUN_CHILDREN = hasattr(os, "killpg")
-"""Whether a child process can be given a pipe and a group of its own, to be killed with all that it started."""
+"""Whether a child process can have a pipe and its own process group, to be killed with everything it started."""
 LOCKED_BYTE = 1 << 30
-"""Where `msvcrt` locks: there a lock keeps others from reading, so it is far behind anything that is written."""
+"""Where `msvcrt` locks. Its lock keeps other processes from reading, so it is far behind anything that is written."""
 
 seconds_since_boot: Callable[[], float] = (
     partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     if hasattr(time, "clock_gettime")
     else time.monotonic
 )
-"""Seconds since boot, suspend included where the system counts it."""
+"""Seconds since boot, including suspend if the system counts it."""
 
 
 # --- files
@@ -63,9 +63,9 @@ def _lock_byte(descriptor: int, how: int) -> None:
 
 
 lock: Callable[[int, int], None]
-"""Locks a file for as long as its descriptor is open, or lets go of it; BlockingIOError if another process has it.
+"""Locks a file for as long as its descriptor is open, or releases it; BlockingIOError if another process has it.
 
-`msvcrt` has no shared locks: two who look at the same moment may each find it locked, and look again.
+`msvcrt` has no shared locks: two processes that check at the same moment may each find it locked, and check again.
 """
 if fcntl is not None:
     lock, EXCLUSIVE, SHARED = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
@@ -75,7 +75,7 @@ else:
 
 
 def sync_directory(directory: Path) -> None:
-    """Have a new name in a directory on disk; Windows does that by itself, and opens no directory."""
+    """Sync a new name in a directory to disk. Windows does that by itself, and cannot open a directory."""
     try:
         handle = os.open(directory, os.O_RDONLY)
     except PermissionError:
@@ -92,12 +92,12 @@ def sync_directory(directory: Path) -> None:
 
 
 def user_name() -> str:
-    """Name who runs this process, as the operating system knows it: an environment variable may say anything."""
+    """Return the name of this process's user, as the system knows it: an environment variable may say anything."""
     if pwd is None:
         return _login()
     try:
         return str(pwd.getpwuid(os.getuid()).pw_name)
-    except KeyError:  # no name for this number, as in a bare container
+    except KeyError:  # this number has no name, as in a bare container
         return f"uid-{os.getuid()}"
 
 
@@ -109,7 +109,7 @@ def _login() -> str:
 
 
 def user_id() -> int:
-    """Give the number of this user; 0 where files have no owner by number."""
+    """Return the number of this user; 0 if the system has no user numbers."""
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
@@ -119,23 +119,23 @@ def at_fork(
     after_in_parent: Callable[[], None] | None = None,
     after_in_child: Callable[[], None] | None = None,
 ) -> None:
-    """Have these called around every fork, where processes can be forked."""
+    """Call these functions around every fork, if the system can fork processes."""
     calls = {"before": before, "after_in_parent": after_in_parent, "after_in_child": after_in_child}
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(**{name: call for name, call in calls.items() if call is not None})
 
 
 def on_signal(number: int, callback: Callable[..., Any], *given: Any) -> None:
-    """Have the running loop call this when a signal comes; it replaces what was called before."""
+    """Call this function on the running loop when a signal comes; it replaces the previous one."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(number, callback, *given)
-    except NotImplementedError:  # Windows' loop: Python itself hears the signal, and tells the loop
+    except NotImplementedError:  # Windows' loop: Python itself receives the signal, and tells the loop
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(callback, *given))
 
 
 def forget_signal(number: int) -> None:
-    """Have a signal do what it does by default."""
+    """Restore the default behaviour of a signal."""
     try:
         asyncio.get_running_loop().remove_signal_handler(number)
     except NotImplementedError:
@@ -146,7 +146,7 @@ def forget_signal(number: int) -> None:
 
 
 def wait_for(descriptor: int, seconds: float, *, readable: bool = True, writable: bool = False) -> bool:
-    """Wait until a socket can be read or written; false if that takes too long."""
+    """Wait until a socket can be read or written; return False if that takes too long."""
     if hasattr(select, "poll"):
         poll = select.poll()
         poll.register(descriptor, (select.POLLIN if readable else 0) | (select.POLLOUT if writable else 0))

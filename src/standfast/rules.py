@@ -1,4 +1,4 @@
-"""The rules of a queue, as one frozen value. Every default lives in its field."""
+"""The rules of a queue, as one frozen value. Every default is in its field."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from standfast.errors import ConfigurationError
 
 Seconds = float
 ReplayMode = Literal["replay", "verify_first", "manual"]
-"""What follows an unknown outcome, the strictest last."""
+"""What follows an unknown outcome; the strictest is last."""
 STRICTNESS = get_args(ReplayMode).index
 WhenLanded = Literal["resume", "complete"]
-"""What follows when a look finds every effect of a job there: its handler is resumed, or the job completed."""
+"""What follows when a look finds every effect of a job: its handler is resumed, or the job is completed."""
 Coalesce = Literal["never", "latest", "collect"]
 
 OURS = "standfast."
-"""What the names of standfast's own queues begin with: alerts about alerts would never end."""
+"""The prefix of standfast's own queues: alerts about alerts would never end."""
 
 SAMPLED_REPEATS = 64
-"""How many values of a callable backoff are published; later repeats use the last one."""
+"""How many values of a callable backoff are published; later repeats use the last of them."""
 
 DURATIONS = ("lease", "timeout", "max_age", "stall_warning", "idle_warning", "keep_completed", "keep_keys")
 
@@ -67,7 +67,7 @@ def _destination(entry: str) -> str:
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the k-th repeat of a round waits: doubling from `base`, or a table whose last value goes on."""
+    """How long the k-th repeat of a round waits: doubling from `base`, or a table whose last value is repeated."""
 
     base: Seconds | None = None
     cap: Seconds = 300.0
@@ -76,13 +76,13 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """So many jobs at once over all processes: of the whole queue, or of each value of `key` in their payloads."""
+    """How many jobs run at once over all processes: of the whole queue, or for each value of `key` in the payloads."""
 
     limit: int
     key: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not work."""
+        """Refuse values that cannot work."""
         _whole("concurrency", self.limit)
         _check_key("concurrency", self.key)
 
@@ -96,7 +96,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     burst: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not work."""
+        """Refuse values that cannot work."""
         _whole("rate", self.limit)
         _positive("rate", self.per)
         _check_key("rate", self.key)
@@ -105,19 +105,19 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """After `failures` transient failures in a row nothing is sent for `open_for` seconds, then one job probes.
+    """After `failures` transient failures in a row, nothing is sent for `open_for` seconds; then one job probes.
 
     Each probe that fails doubles the wait, up to ten minutes.
     """
 
     failures: int = 4
-    """One less than a job has attempts by default: an outage alone kills none of those."""
+    """One less than a job's default attempts, so that an outage alone kills no such job."""
     open_for: Seconds = 5.0
     dependency: str | None = None
-    """What a queue's handlers depend on; HTTP jobs depend on the host they call, whatever this says."""
+    """What a queue's handlers depend on. HTTP jobs depend on the host that they call, whatever this says."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not work."""
+        """Refuse values that cannot work."""
         _whole("failures of a breaker", self.failures)
         _positive("open_for of a breaker", self.open_for)
         if self.dependency is not None and not self.dependency.strip():
@@ -125,13 +125,13 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long dead letters of a queue are kept, how many of them, or both."""
+    """How long the dead letters of a queue are kept, how many of them, or both."""
 
     age: Seconds | None = None
     count: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not work."""
+        """Refuse values that cannot work."""
         if self.age is None and self.count is None:
             raise ConfigurationError("keep_dead needs an age, a count, or both; None keeps letters for good")
         if self.age is not None:
@@ -146,7 +146,7 @@ def _check_key(what: str, key: str | None) -> None:
 
 
 def exponential(base: Seconds = 2, cap: Seconds = 300) -> Backoff:
-    """Wait `base`, then twice as long each time, never more than `cap` seconds."""
+    """Wait `base` seconds, then twice as long each time, but never more than `cap` seconds."""
     return Backoff(base=_positive("base", base), cap=_positive("cap", cap))
 
 
@@ -166,7 +166,7 @@ def no_backoff() -> Backoff:
 
 
 def sampled(function: Callable[[int], Seconds]) -> Backoff:
-    """Publish a callable of the repeat's number as a table, so that processes without the code decide alike."""
+    """Publish a callable of the repeat's number as a table, so that processes without its code decide the same."""
     table = tuple(float(function(k)) for k in range(1, SAMPLED_REPEATS + 1))
     if not all(0 <= value < math.inf for value in table):
         raise ConfigurationError("a backoff must give finite numbers of seconds from 0")
@@ -177,8 +177,8 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """How one queue behaves. Durations are seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"7d"`."""
 
     attempts: int = 5
-    """How many attempts a round allows, the first included. An attempt that ended because its worker died while it ran
-    other jobs too does not count and is repeated: `attempts=1` does not mean at most once, `replay="manual"` does."""
+    """How many attempts a round allows, including the first. An attempt that ended because its worker died while it ran
+    other jobs too does not count, and is repeated: `attempts=1` does not mean at most once, `replay="manual"` does."""
     backoff: Backoff = Backoff(base=2.0)
     """How long a retry waits."""
     lease: Seconds = 90.0
@@ -190,62 +190,62 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     """Higher runs first."""
     age_boost: float = 2.0
-    """Priority gained per hour of waiting."""
+    """Priority gained for each hour of waiting."""
     age_boost_cap: float = 20.0
-    """The most that waiting can add."""
+    """The most that waiting can add to the priority."""
     concurrency: Limit | None = None
-    """How many run at once over all processes: `8`, or `{"key": "payload.tenant", "limit": 2}` for each tenant."""
+    """How many jobs run at once over all processes: `8`, or `{"key": "payload.tenant", "limit": 2}` for each tenant."""
     rate: Rate | None = None
-    """How many start per time: `"100/s"` (or `/m`, `/h`, `/d`), or `{"key": "payload.tenant", "limit": 5, "per": 1}`
-    for each tenant."""
+    """How many jobs may start per period: `"100/s"` (or `/m`, `/h`, `/d`), or
+    `{"key": "payload.tenant", "limit": 5, "per": 1}` for each tenant."""
     gate: str | None = None
     """Asked before any job starts: a function, or a URL that answers 2xx while jobs may start."""
     breaker: Breaker | None = Breaker()
-    """When to stop calling a receiver that does not answer: on for HTTP jobs, per host; `False` is off;
+    """When to stop calling a receiver that does not answer. It is on for HTTP jobs, per host; `False` turns it off;
     `{"dependency": "crm", "failures": 3, "open_for": 5}` names what other handlers of the queue depend on."""
     coalesce: Coalesce = "never"
-    """What becomes of a job whose thread already has one waiting: `"never"` keeps every job, in order; `"latest"` lets
-    the newcomer replace it; `"collect"` appends the newcomer's payload to it. `enqueue(..., coalesce=)` says otherwise
-    for one job."""
+    """What happens to a job whose thread already has a waiting job: `"never"` keeps every job, in order; `"latest"`
+    lets the new job replace the waiting one; `"collect"` appends the new job's payload to it. `enqueue(..., coalesce=)`
+    overrides this for one job."""
     destinations: tuple[str, ...] = ()
-    """Hosts or networks HTTP jobs may call besides public addresses, as in `["127.0.0.1", "*.internal"]`."""
+    """Hosts or networks that HTTP jobs may call besides public addresses, such as `["127.0.0.1", "*.internal"]`."""
     command: str | None = None
     """The program that does the queue's work: the name of a `[commands.NAME]` in `standfast.toml`."""
     max_depth: int | None = None
-    """With this many jobs due, new ones are refused with `Backpressure`. Scheduled, parked and running jobs do not
-    count. Each commit that stores jobs counts up to this many: 1 000 take 0.1 ms, 10 000 take 0.7 ms. None is no
+    """If this many jobs are due, new ones are refused with `Backpressure`. Scheduled, parked and running jobs do not
+    count. Each commit that stores jobs counts up to this many: 1 000 take 0.1 ms, 10 000 take 0.7 ms. None means no
     limit."""
     depth_warning: int = 100
     """More due jobs than this are a health issue."""
     dead_warning: int = 10
     """More letters than this are a health issue."""
     growth_warning: int | None = None
-    """More new letters than this within ten minutes raise an alert. None is `dead_warning`, and at least 10."""
+    """More new letters than this within ten minutes raise an alert. None means `dead_warning`, but at least 10."""
     denial_warning: int = 5
     """This many letters whose replay was denied within an hour are a health issue."""
     stall_warning: Seconds = 60.0
-    """How long a job may be due while its queue claims nothing; then it counts as stalled."""
+    """How long a job may be due while its queue claims nothing; after that it counts as stalled."""
     idle_warning: Seconds | None = None
-    """How long a queue may claim nothing before an alert: for queues that always have work. None is never."""
+    """How long a queue may claim nothing before an alert: for queues that always have work. None means never."""
     keep_completed: Seconds | None = 86400.0
-    """How long a finished job is kept. None keeps it for good."""
+    """How long a finished job is kept. None keeps it forever."""
     keep_keys: Seconds = 604800.0
     """How long after its job's end an idempotency key still finds the job."""
     keep_dead: Retention | None = None
-    """How long a dead letter is kept: `"90d"`, or `{"age": "90d", "count": 10000}` for the newest so many. What goes is
-    recorded, letter by letter. None keeps letters for good; held ones, and those a policy will replay, always stay."""
+    """How long a dead letter is kept: `"90d"`, or `{"age": "90d", "count": 10000}` to also keep only the newest so
+    many. Each removed letter is recorded. None keeps letters forever. Held letters, and those that a policy will
+    replay, always stay."""
     notify: Literal["quiet", "loud"] | None = None
-    """Whether letters of this queue raise an alert (`[notify]`): all, or none of them. None leaves it to their
-    reasons."""
+    """Whether letters of this queue raise an alert (`[notify]`): all, or none. None leaves that to their reasons."""
 
     @property
     def regulated(self) -> bool:
-        """Whether something besides slots may hold its jobs back; requests have breakers in every queue."""
+        """Whether anything besides slots may hold its jobs back. HTTP requests have breakers in every queue."""
         named = self.breaker is not None and self.breaker.dependency is not None
         return named or self.gate is not None or self.concurrency is not None or self.rate is not None
 
     def __post_init__(self) -> None:
-        """Refuse what could not work, naming the field."""
+        """Refuse values that cannot work, and name the field."""
         _whole("attempts", self.attempts)
         if self.max_depth is not None:
             _whole("max_depth", self.max_depth)
@@ -273,11 +273,11 @@ TRIGGER_PRIORITIES = {
     "scheduled_high": 20,
     "scheduled_low": 10,
 }
-"""The priority an event has by what triggered it, unless its sender or its queue says otherwise."""
+"""The priority of an event by what triggered it, unless its sender or its queue sets another."""
 
 
 def queue_rules(**given: Any) -> QueueRules:
-    """Build rules from what a user writes in code or in `standfast.toml`."""
+    """Build rules from what a user wrote in code or in `standfast.toml`."""
     unknown = sorted(set(given) - set(QueueRules.__struct_fields__))
     if unknown:
         raise ConfigurationError.unknown("queue setting", unknown[0], QueueRules.__struct_fields__)
@@ -294,7 +294,7 @@ def queue_rules(**given: Any) -> QueueRules:
 
 
 def as_backoff(value: Backoff | Callable[[int], Seconds] | dict[str, Any] | str) -> Backoff:
-    """Accept a backoff, a callable of the repeat's number, or its name in a file."""
+    """Accept a backoff, a callable of the repeat's number, or a name or table from a file."""
     if isinstance(value, Backoff):
         return value
     if callable(value):
@@ -364,7 +364,7 @@ def as_retention(value: Any) -> Any:
 
 
 def _table(what: str, value: Any, kind: type[msgspec.Struct], example: str) -> Any:
-    """Pass on a table whose names are all known, the rule itself, or None; whatever else says how to write it."""
+    """Return a table whose names are all known, the rule itself, or None; for anything else, say how to write it."""
     if isinstance(value, dict):
         unknown = [name for name in value if name not in kind.__struct_fields__]
         if unknown:
@@ -375,7 +375,7 @@ def _table(what: str, value: Any, kind: type[msgspec.Struct], example: str) -> A
 
 
 def as_gate(value: Any) -> Any:
-    """Accept a URL, or a function, which is published by its name alone: other processes cannot call it."""
+    """Accept a URL, or a function, of which only the name is published: other processes cannot call it."""
     if callable(value):
         name = getattr(value, "__qualname__", type(value).__qualname__)
         return f"{FUNCTION}{getattr(value, '__module__', '')}.{name}"
@@ -385,7 +385,7 @@ def as_gate(value: Any) -> Any:
 
 
 FUNCTION = "function "
-"""What the name of a gate begins with that only the process that declared it can ask."""
+"""The prefix of the name of a gate that only the process that declared it can ask."""
 READERS: dict[str, Callable[[Any], Any]] = {
     "backoff": as_backoff,
     "concurrency": as_limit,
@@ -394,4 +394,4 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "breaker": as_breaker,
     "keep_dead": as_retention,
 }
-"""How to read what may be written in more than one way."""
+"""How to read the settings that may be written in more than one way."""

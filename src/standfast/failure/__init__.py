@@ -1,4 +1,4 @@
-"""How an attempt failed, and the catalogue of reasons with what to do about each."""
+"""How an attempt failed, and the catalogue of reasons with advice for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Class(StrEnum):
-    """Only with this class: can a retry help? `unknown` means unclassified; it is repeated like transient."""
+    """Whether a retry can help, and nothing else. `unknown` means unclassified; it is repeated like `transient`."""
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
@@ -23,7 +23,7 @@ class Landed(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a look at the world says about an effect, or about all of a job's."""
+    """What a look at the world found out about an effect, or about all effects of a job."""
 
     VERIFIED = "verified"
     ABSENT = "absent"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 class Action(StrEnum):
-    """What triage says should happen to a letter."""
+    """What should happen to a letter, according to its triage."""
 
     AUTO_REPLAY = "auto_replay"
     QUARANTINE = "quarantine"
@@ -41,7 +41,7 @@ class Action(StrEnum):
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One entry of the catalogue. `action` is what the built-in policy does; only a policy file replays by itself."""
+    """One entry of the catalogue. `action` is the built-in policy's; only a policy file replays automatically."""
 
     code: str
     cls: Class = msgspec.field(name="class")
@@ -50,12 +50,12 @@ class Reason(msgspec.Struct, frozen=True):
 
     @property
     def loud(self) -> bool:
-        """Whether a letter of this reason raises an alert, unless its queue says otherwise."""
+        """Whether a letter with this reason raises an alert, unless its queue says otherwise."""
         return self.code not in QUIET
 
 
 QUIET = frozenset({"max_age", "expired", "cancelled", "restored", "denied", "consent_denied"})
-"""Reasons that raise no alert: a person decided it so, or the work is no longer wanted."""
+"""Reasons that raise no alert: a person decided it, or the work is no longer wanted."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,21 +65,21 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     landed: Landed
     reason_code: str
     cause: str | None = None
-    """The last attempt's own reason code, where `reason_code` says something else (`max_attempts`)."""
+    """The last attempt's own reason code, if `reason_code` says something else (`max_attempts`)."""
     error_kind: str | None = None
     message: str = ""
     advice: str = ""
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The reason codes it is found by: its own, and that of the last attempt."""
+        """The reason codes by which it is found: its own, and that of the last attempt."""
         return (self.reason_code,) if self.cause is None else (self.reason_code, self.cause)
 
     @property
     def summary(self) -> str:
-        """What a person reads of it: its kind and its message. A KeyError says no more than the key, others nothing.
+        """What a person reads about it: kind and message. A KeyError's message is only the key; others have none.
 
-        A reply's message begins with its status, which is its kind too.
+        The message of a reply begins with its status, which is its kind too.
         """
         kind = None if self.message.startswith("HTTP ") else self.error_kind
         return ": ".join(part for part in (kind, self.message) if part)
@@ -161,10 +161,10 @@ CATALOGUE: dict[str, Reason] = {
         _stopped("restored", "It came back from a backup and may have run since; check before replaying."),
     )
 }
-"""Every reason code standfast itself writes. A handler's own codes are allowed, and read by their class."""
+"""Every reason code that standfast itself writes. A handler's own codes are allowed too; their class decides."""
 
 ALIASES = {"max_scheduling_retries": "max_attempts"}
-"""Reason codes of other systems, and what they are called here."""
+"""Reason codes of other systems, and their names here."""
 
 OWN_CODES = {
     Class.TRANSIENT: "The handler says that repeating can help; fix what its message names, then replay.",
@@ -174,10 +174,10 @@ OWN_CODES = {
 
 
 def known_code(code: str) -> str:
-    """Give the name a reason code has here."""
+    """Return the name that a reason code has here."""
     return ALIASES.get(code, code)
 
 
 def reason(code: str, cls: Class = Class.UNKNOWN) -> Reason:
-    """Look a code up; a handler's own code gets the advice of its class."""
+    """Look up a code; a handler's own code gets the advice of its class."""
     return CATALOGUE.get(code) or Reason(code, cls, Action.MANUAL_REVIEW, OWN_CODES[cls])

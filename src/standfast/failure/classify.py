@@ -1,4 +1,4 @@
-"""How did it fail? An exception, an HTTP status or a handler's result, judged by evidence."""
+"""How did it fail? Judge an exception, an HTTP status or a handler's result by evidence."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _SUCCESS = range(200, 300)
 _LOWEST = 100
 _FAILURE = range(300, 600)
 STATUS_KEYS = ("status_code", "http_status", "status")
-"""Where a result has the HTTP status that it tells of."""
+"""The keys under which a result may have the HTTP status that it reports."""
 
 JUDGED = "standfast_judged"
-"""Where an exception carries how it was judged already, by who knows better than its type: a Failed."""
+"""The attribute of an exception that was already judged, by code that knows more than its type: a Failed."""
 
 T = TypeVar("T")
 
 
 class RaisedElsewhere(Exception):
-    """What a handler raised in another process, judged there; its cause has the traceback."""
+    """An exception that a handler raised in another process, judged there; its cause has the traceback."""
 
     def __init__(self, failed: Failed, trace: str) -> None:
         super().__init__(failed.failure.summary)
@@ -71,9 +71,9 @@ class RaisedElsewhere(Exception):
 def of_exception(error: BaseException) -> Failed:
     """Judge what a handler raised: by itself, by its members if it is a group, then by what it wraps.
 
-    The nearest exception that says anything decides, by (in this order) `Transient`, `Permanent` or `Uncertain`,
-    its `error_kind` if that is known, its HTTP status, its type. If none does, it is unclassified: unknown, and it may
-    have landed.
+    The nearest exception with any evidence decides, by (in this order) `Transient`, `Permanent` or `Uncertain`, its
+    `error_kind` if that is known, its HTTP status, its type. If none has evidence, it is unclassified: unknown, and it
+    may have landed.
     """
     if isinstance(error, RaisedElsewhere):
         return error.failed
@@ -87,14 +87,14 @@ def of_exception(error: BaseException) -> Failed:
 
 
 def _with_refusal(failed: Failed, wait: float | None) -> Failed:
-    """Have a receiver that refused for now, and said when, be heard; what the handler itself said of the time holds."""
+    """Respect a receiver that refused for now and said when to come back; a time set by the handler comes first."""
     if wait is None or failed.failure.cls is Class.PERMANENT:
         return failed
     return replace(failed, retry_after=wait if failed.retry_after is None else failed.retry_after, refused=True)
 
 
 def of_http(status: int, retry_after: float | None = None) -> Failed | None:
-    """Judge a reply by its status; None is success (2xx)."""
+    """Judge a reply by its status; None means success (2xx)."""
     if status in _SUCCESS:
         return None
     failed = _failed(judge_status(status), f"http_{status}", as_wait(retry_after), f"HTTP {status}")
@@ -102,13 +102,13 @@ def of_http(status: int, retry_after: float | None = None) -> Failed | None:
 
 
 TELLING = frozenset({"error_kind", "error", "success", "verified"})
-"""A result without any of these keys tells of no failure."""
+"""The keys of results that may report a failure; a result without any of them reports none."""
 
 
 def of_result(result: object) -> Failed | None:
-    """Judge what a handler returned; None is success. A dict can tell of a failure that was not raised.
+    """Judge what a handler returned; None means success. A dict can report a failure that was not raised.
 
-    One that cannot be read tells of none: a result never fails a finished attempt.
+    A result that cannot be read reports none: a result never fails a finished attempt.
     """
     return _ask(lambda: _of_dict(result), None) if isinstance(result, dict) else None
 
@@ -126,9 +126,9 @@ def _of_dict(result: dict[Any, Any]) -> Failed | None:
 
 
 def of_unfinished(result: object) -> Failed | None:
-    """Judge a result that is unfinished work: a forgotten `await`, or a generator. None if it is finished.
+    """Judge a result that is unfinished work: a forgotten `await`, or a generator. None means that it is finished.
 
-    The handler itself was entered, and a task may be under way, so it may have landed.
+    The handler itself was entered, and a task may be in progress, so the effect may have landed.
     """
     inside = result.values() if isinstance(result, dict) else result if isinstance(result, list | tuple) else ()
     unfinished = [each for each in (result, *inside) if _is_unfinished(each)]
@@ -136,7 +136,7 @@ def of_unfinished(result: object) -> Failed | None:
         return None
     for each in unfinished:
         if isinstance(each, CoroutineType):
-            each.close()  # or Python warns of what is told here
+            each.close()  # or Python warns about what is reported here
     kind = type(unfinished[0]).__name__
     name = _text(attribute(unfinished[0], "__qualname__") or kind)
     message = f"the handler returned {kind} {name}, which was never run or awaited: is an `await` missing?"
@@ -148,7 +148,7 @@ def _is_unfinished(value: object) -> bool:
 
 
 def _evidence(error: BaseException, looks: Iterator[int], path: tuple[int, ...] = ()) -> Failed | None:
-    """Look for what an exception says, or what it is made of; `looks` bounds how many are looked at in all."""
+    """Look for evidence in an exception or in what it consists of; `looks` limits how many are examined in all."""
     if len(path) >= DEEPEST or id(error) in path or next(looks, None) is None:
         return None
     path = (*path, id(error))
@@ -157,7 +157,7 @@ def _evidence(error: BaseException, looks: Iterator[int], path: tuple[int, ...] 
 
 
 def _with_own_kind(failed: Failed, error: BaseException) -> Failed:
-    """Keep the kind that an exception names, whatever else told how to judge it."""
+    """Keep the kind that an exception names, whatever other evidence judged it."""
     kind = _own_kind(error)
     return failed if kind is None else replace(failed, failure=replace(failed.failure, error_kind=kind))
 
@@ -179,7 +179,7 @@ def _by_handler(error: BaseException) -> Failed | None:
         return None
     kind, code = _label(error.error_kind), _code(error.reason_code)
     known = next((found for word in (kind, code) if word and (found := judge_kind(word))), judgement)
-    # What is raised says whether it landed and whether repeating helps. `Uncertain` leaves the latter to the kind.
+    # The raised class says whether it landed and whether repeating helps. `Uncertain` leaves the latter to the kind.
     cls = known.cls if judgement is UNCERTAIN else judgement.cls
     judgement = judgement._replace(cls=cls, reason_code=code or known.reason_code)
     return replace(_failed(judgement, kind or _name(error)), said=True)
@@ -193,7 +193,7 @@ def _by_kind(error: BaseException) -> Failed | None:
 
 def _by_status(error: BaseException) -> Failed | None:
     status = status_of(error)
-    # A success that raised all the same was answered: its type may say more. Below 100 there was no answer.
+    # A success that was raised nevertheless was answered, so its type may say more. Below 100 there was no answer.
     if status is None or status in _SUCCESS or status < _LOWEST or _is_made_up(error):
         return None
     return _failed(judge_service(error) or judge_status(status), _name(error))
@@ -205,10 +205,10 @@ def _by_type(error: BaseException) -> Failed | None:
 
 
 def _of_members(error: BaseException, looks: Iterator[int], path: tuple[int, ...]) -> Failed | None:
-    """Judge a group by its worst member: repeating helps unless it helps none, and any `maybe` stays one."""
+    """Judge a group by its worst member: repeating helps unless it helps none, and one `maybe` makes all `maybe`."""
     if not isinstance(error, BaseExceptionGroup):
         return None
-    # One more than may be looked at is enough: it is unclassified, and nothing is worse.
+    # One more than may be examined is enough: it is unclassified, and nothing is worse.
     some = error.exceptions[: MOST_LOOKED_AT + 1]
     members = [_evidence(member, looks, path) or _failed(UNCLASSIFIED, _name(member)) for member in some]
     worst = min(members, key=_badness)
@@ -223,7 +223,7 @@ def _of_wrapped(error: BaseException, looks: Iterator[int], path: tuple[int, ...
     if error.__context__ is None or error.__suppress_context__:
         return None
     found = _evidence(error.__context__, looks, path)
-    # Raised while handling the other, which was not named as its cause: the handling may have done something.
+    # Raised while the other one was handled, which was not named as its cause: the handling may have done something.
     return found and _hedged(found)
 
 
@@ -245,7 +245,7 @@ def _judge_result(result: dict[Any, Any], kind: str | None, *, unverified: bool)
 
 
 def _judge_returned_status(result: dict[Any, Any]) -> Judgement | None:
-    """Judge the HTTP status that a result names, if it is one of a failure."""
+    """Judge the HTTP status that a result names, if it is a failure's."""
     named = [result[name] for name in STATUS_KEYS if type(result.get(name)) is int]
     return judge_status(named[0]) if named and named[0] in _FAILURE else None
 
@@ -256,7 +256,7 @@ def _says_failed(result: dict[Any, Any]) -> bool:
 
 
 def _unverified(result: dict[Any, Any]) -> str:
-    """Word what a result says it could not verify; empty if it says nothing of the kind."""
+    """Name what a result says it could not verify; empty if it says nothing of the kind."""
     verified = result.get("verified", True)
     effects = verified if isinstance(verified, dict) else {"result": verified}
     bad = [f"{_text(name)} ({_text(value)})" for name, value in effects.items() if not _is_verified(value)]
@@ -264,7 +264,7 @@ def _unverified(result: dict[Any, Any]) -> str:
 
 
 def _doubted(result: dict[Any, Any]) -> tuple[str, ...]:
-    """Name the effects that a result says it could not verify; empty if it names none, and means all."""
+    """Return the effects that a result says it could not verify; empty if it names none, which means all."""
     verified = result.get("verified")
     effects = verified if isinstance(verified, dict) else {}
     return tuple(_text(name) for name, value in effects.items() if not _is_verified(value))
@@ -275,7 +275,7 @@ def _is_verified(value: object) -> bool:
 
 
 def _is_made_up(error: BaseException) -> bool:
-    """Tell a status that aiohttp gave itself (400) from a reply's: it could not read the reply at all."""
+    """Return whether aiohttp made this status (400) up: it could not read the reply at all."""
     return error.__cause__ is not None and "aiohttp.HttpProcessingError" in type_names(error.__cause__)
 
 
@@ -292,7 +292,7 @@ def _failed(judgement: Judgement, kind: str | None, retry_after: float | None = 
 
 
 def _message(error: BaseException) -> str:
-    """Give what the exception says; a group says nothing itself, so its members are told."""
+    """Return the exception's text. A group's own text says little, so its members' texts are added."""
     if not isinstance(error, BaseExceptionGroup):
         return _text(error)
     shown: tuple[BaseException, ...] = _ask(lambda: error.exceptions[:MEMBERS_TOLD], ())
@@ -311,7 +311,7 @@ def _label(value: object) -> str | None:
 
 
 def _code(value: object) -> str | None:
-    """Read a reason code; another system's name for one of ours is ours."""
+    """Read a reason code; another system's name for one of ours becomes ours."""
     label = _label(value)
     return None if label is None else known_code(label)
 
@@ -326,5 +326,5 @@ def _truthy(value: object) -> bool:
 
 
 def _ask(question: Callable[[], T], otherwise: T) -> T:
-    """Ask an object of someone else's, whose properties and text may raise: the failure must be told all the same."""
+    """Query a foreign object, whose properties and text may raise: the failure must be reported nevertheless."""
     return call_guarded(question, lambda _error: otherwise)

@@ -1,4 +1,4 @@
-"""Where did a handler fail? The line of the application's own code, without values: they may be secrets."""
+"""Where did a handler fail? The line of the application's own code, without values, which may be secrets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from standfast.outcome import Failed
 from standfast.printable import printable
 
 BOUNDARY = frozenset({"standfast.spine.run", "standfast.worker.middleware", "standfast.celery.task_run"})
-"""The modules that call handlers and tasks: what stands behind the last frame of them is the application's."""
+"""The modules that call handlers and tasks: the frames after the last frame of these are the application's."""
 INSTALLED = {"site-packages", "dist-packages"}
 
 
 def with_place(failed: Failed, error: BaseException) -> Failed:
-    """Let the failure's message end with where the exception was raised, as far as that is the application's code."""
+    """Append to the failure's message where the exception was raised, if that is in the application's code."""
     found = place(error)
     if not found:
         return failed
@@ -26,7 +26,7 @@ def with_place(failed: Failed, error: BaseException) -> Failed:
 
 
 def place(error: BaseException) -> str:
-    """Name the innermost line of the application's code, else of the handler itself; nothing for a built-in one."""
+    """Return the innermost line of the application's code, or of the handler itself; nothing for a built-in handler."""
     frames = list(traceback.walk_tb(error.__traceback__))
     modules = [frame.f_globals.get("__name__", "") for frame, _ in frames]
     start = max((place + 1 for place, module in enumerate(modules) if module in BOUNDARY), default=len(modules))

@@ -1,7 +1,7 @@
 """The reply that an exception carries: its status, and how long it asks its caller to wait.
 
-Clients keep a reply in different places: `response.status_code`, `status`, `code`, a dict. Nothing is imported to find
-it, and nothing of theirs that raises gets in the way.
+Clients keep a reply in different places: `response.status_code`, `status`, `code`, a dict. No client is imported to
+find it, and errors raised by a client's objects are ignored.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from standfast.failure.evidence import STATUS_ATTRIBUTES, attribute, is_rate_lim
 from standfast.failure.retry_after import honour_retry_after, read_retry_after, requested_wait
 
 REFUSES_FOR_NOW = frozenset({429, 503})
-"""Statuses that say "not now": with a time to come back they are no failure."""
+"""Statuses that say "not now"; with a time to come back they are not a failure."""
 DEEPEST = 10
 """How many exceptions deep a cause is looked for."""
 MOST_LOOKED_AT = 200
-"""How many exceptions of a group, and of the groups in it, are looked at: each costs the loop 0.1 ms."""
+"""How many exceptions of a group, including nested groups, are examined: each costs the loop 0.1 ms."""
 
 _DELAY = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")
 
 
 def status_of(error: BaseException) -> int | None:
-    """Give the status of the reply that an exception carries, if it carries one."""
+    """Return the status of the reply that an exception carries, or None."""
     named = next((STATUS_ATTRIBUTES[name] for name in type_names(error) if name in STATUS_ATTRIBUTES), "status_code")
     response = attribute(error, "response")
     for status in (attribute(error, named), attribute(response, "status_code"), _dig(_metadata(error), _STATUS)):
@@ -38,7 +38,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def wait_of(error: BaseException) -> float | None:
-    """Give the seconds that an exception, or the reply it carries, asks to wait; None if it does not."""
+    """Return the seconds that an exception, or the reply that it carries, asks to wait; None if it does not ask."""
     own = as_wait(attribute(error, "retry_after"))
     if own is not None:
         return own
@@ -47,7 +47,7 @@ def wait_of(error: BaseException) -> float | None:
 
 
 def as_wait(value: object) -> float | None:
-    """Read a time to wait: seconds as a number or as text, or a timedelta; None if it is none."""
+    """Read a time to wait: seconds as a number or as text, or a timedelta; None for anything else."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, str):
@@ -60,7 +60,7 @@ def as_wait(value: object) -> float | None:
 
 
 def refusal_in(error: BaseException) -> float | None:
-    """Give the seconds after which a receiver said to come back, by any exception in the chain that carries its reply.
+    """Return the seconds after which a receiver said to come back, from any exception in the chain that has its reply.
 
     The chain is what the exception was raised from, or else while handling, and the members of groups in it.
     """
@@ -81,7 +81,7 @@ def _refusal(error: BaseException, looks: Iterator[int], path: tuple[int, ...] =
 
 
 def refuses_for_now(error: BaseException) -> bool:
-    """Tell whether an exception says "not now": by its reply's status, or by a kind that says as much."""
+    """Return whether an exception says "not now": by its reply's status, or by a kind that means this."""
     if isinstance(error, HandlerFailure):
         return is_rate_limit(error)
     return status_of(error) in REFUSES_FOR_NOW or is_rate_limit(error)
@@ -94,19 +94,19 @@ _HEADERS = ("HTTPHeaders",)
 
 
 def _metadata(error: BaseException) -> object:
-    """Give what botocore keeps of a reply, which is a dict."""
+    """Return what botocore keeps of a reply, which is a dict."""
     return _dig(attribute(error, "response"), ("ResponseMetadata",))
 
 
 def _dig(found: object, path: tuple[str, ...]) -> Any:
-    """Look into dicts in dicts."""
+    """Look up a path in nested dicts."""
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
 
 
 def _header(error: BaseException, name: str) -> str | None:
-    """Read a header of the reply an exception carries. Most clients' headers ignore case; plain dicts do not."""
+    """Read a header of an exception's reply. Most clients' headers ignore case; plain dicts do not."""
     kept = [attribute(reply, "headers") for reply in (attribute(error, "response"), error)]
     values = (_look_up(headers, name) for headers in (*kept, _dig(_metadata(error), _HEADERS)))
     return next((str(value) for value in values if isinstance(value, str | int)), None)
@@ -120,7 +120,7 @@ def _look_up(headers: object, name: str) -> object:
 
 
 def _retry_info(error: BaseException) -> float | None:
-    """Read `RetryInfo` in the body that Google's clients keep: their 429 rarely has a header."""
+    """Read `RetryInfo` from the body that Google's clients keep: their 429 rarely has a header."""
     details = _dig(attribute(error, "details"), ("error", "details"))
     delays = (_dig(each, ("retryDelay",)) for each in details) if isinstance(details, list) else ()
     found = next((match for each in delays if isinstance(each, str) and (match := _DELAY.fullmatch(each))), None)

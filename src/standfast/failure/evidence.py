@@ -1,7 +1,7 @@
-"""What each piece of evidence says about a failure: tables of kinds, exception types, their codes and HTTP statuses.
+"""What each piece of evidence says about a failure: tables of kinds, exception types, codes and HTTP statuses.
 
-`landed: no` is a promise that nothing happened, so a row gives it only where the library cannot have sent anything
-or the receiver said it did nothing. In doubt it is `maybe`.
+`landed: no` is a promise that nothing happened, so a row has it only if the library cannot have sent anything, or the
+receiver said that it did nothing. In doubt it is `maybe`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HANDLERS: dict[type[HandlerFailure], Judgement] = {
     Permanent: REFUSED_BY_HANDLER,
     Uncertain: UNCERTAIN,
 }
-"""What a handler says by what it raises."""
+"""What a handler says by the class that it raises."""
 
 KINDS: dict[str, Judgement] = {
     "timeout": NO_ANSWER_IN_TIME,
@@ -79,21 +79,21 @@ KINDS: dict[str, Judgement] = {
 }
 """What a handler or tool says by `error_kind`, raised or returned. Every reason code of the catalogue is a kind too."""
 OWN_KINDS: dict[str, Judgement] = {}
-"""The kinds that the application declared; one process judges by what any of its queues declared."""
+"""The kinds that the application declared. A process judges by what any of its queues declared."""
 
 ERRNOS: dict[int, Judgement] = {
-    # The system could not give what the call needed, before the call did anything.
+    # The system lacked what the call needed, before the call did anything.
     **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.EADDRINUSE, errno.EADDRNOTAVAIL), NOT_DONE),
     **dict.fromkeys((errno.EBUSY, errno.ETXTBSY, errno.EDEADLK, errno.ENOLCK), NOT_DONE),
-    # A write may have got some of the way, and a connection that was open can end like one that never was.
+    # A write may have been partly done, and an open connection can end in the same way as one that never opened.
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.ENOBUFS, errno.ESTALE), MAYBE_DONE),
     **dict.fromkeys((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN), MAYBE_DONE),
     **dict.fromkeys((errno.ENOTCONN, errno.ENETRESET, errno.EAGAIN), MAYBE_DONE),
     **dict.fromkeys((errno.ENAMETOOLONG, errno.E2BIG, errno.ENOEXEC), REJECTED),
     errno.EROFS: DENIED,
 }
-"""What the operating system's number says, where Python has no class for it. Missing files and permissions say nothing:
-they may be there in a minute."""
+"""What the operating system's error number says, if Python has no class for it. Missing files and permissions say
+nothing: they may be there in a minute."""
 
 SQLSTATES: dict[str, Judgement] = {
     "08": MAYBE_DONE,  # the connection was lost
@@ -108,7 +108,7 @@ SQLSTATES: dict[str, Judgement] = {
     "28": DENIED,
     "3D": REJECTED,
     "3F": REJECTED,
-    "40": NOT_DONE,  # rolled back: a deadlock, or another was first
+    "40": NOT_DONE,  # rolled back: a deadlock, or another transaction was first
     "40002": REJECTED,
     "40003": UNCERTAIN,
     "42": REJECTED,
@@ -123,7 +123,7 @@ SQLSTATES: dict[str, Judgement] = {
     "57P05": MAYBE_DONE,
     "58": MAYBE_DONE,
 }
-"""What PostgreSQL answered: a whole code, or else its class, the first two characters."""
+"""What PostgreSQL's answer says: by the whole code, or else by its class, the first two characters."""
 
 SQLITE_CODES: dict[int, Judgement] = {
     3: DENIED,  # PERM
@@ -134,7 +134,7 @@ SQLITE_CODES: dict[int, Judgement] = {
     9: NOT_DONE,  # INTERRUPT
     10: MAYBE_DONE,  # IOERR
     13: NOT_DONE,  # FULL: the statement is undone
-    14: NOT_DONE,  # CANTOPEN
+    14: NOT_DONE,  # FULL: the statement is undone
     15: NOT_DONE,  # PROTOCOL
     17: NOT_DONE,  # SCHEMA
     18: REJECTED,  # TOOBIG
@@ -147,24 +147,24 @@ SQLITE_CODES: dict[int, Judgement] = {
 
 
 def by_errno(error: BaseException) -> Judgement | None:
-    """Judge what the operating system refused."""
+    """Judge an error of the operating system."""
     return _look_up(ERRNOS, attribute(error, "errno"))
 
 
 def by_sqlstate(error: BaseException) -> Judgement | None:
-    """Judge what PostgreSQL answered."""
+    """Judge an answer of PostgreSQL."""
     state = attribute(error, "sqlstate")
     return (SQLSTATES.get(state) or SQLSTATES.get(state[:2])) if isinstance(state, str) else None
 
 
 def by_psycopg(error: BaseException) -> Judgement | None:
-    """Judge what psycopg could not do: without an answer it was never connected, or lost the connection."""
+    """Judge an error of psycopg: without an answer, it never connected or it lost the connection."""
     never_connected = attribute(error, "pgconn") is not None
     return by_sqlstate(error) or (NOT_DONE if never_connected else MAYBE_DONE)
 
 
 def by_sqlite_code(error: BaseException) -> Judgement | None:
-    """Judge what SQLite answered; sqlite3 keeps the extended code, apsw the primary one."""
+    """Judge an answer of SQLite; sqlite3 keeps the extended code, apsw the primary one."""
     code = attribute(error, "sqlite_errorcode") or attribute(error, "result")
     return SQLITE_CODES.get(code & 0xFF) if isinstance(code, int) else None
 
@@ -253,10 +253,10 @@ TYPES: dict[str, Rule] = {
     "sqlite3.Error": by_sqlite_code,
     "apsw.Error": by_sqlite_code,
 }
-"""What an exception says by its type: `family.Class`, found along its base classes, nearest first.
+"""What an exception says by its type: `family.Class`, looked up along its base classes, nearest first.
 
-Names, so that no library is imported to be recognised. Subclasses without a row of their own follow their base. Where
-one class stands for many things that happened, its row asks the code that the exception carries."""
+These are names, so that no library is imported to be recognised. Subclasses without a row follow their base. If one
+class can mean several things, its row is a function that looks at the code in the exception."""
 
 CARRIERS = {
     "requests.ConnectionError": "args",
@@ -264,14 +264,14 @@ CARRIERS = {
     "urllib3.SSLError": "args",
     "urllib.URLError": "reason",
 }
-"""Where an exception keeps what it stands for, which is judged in its place.
+"""Where an exception keeps the exception that it stands for, which is judged in its place.
 
-A client that was told to repeat by itself may have sent before it was refused. Whoever told it so says that the request
-may be repeated: its last word counts, or a refused connection would never be one."""
+A client that was told to repeat by itself may have sent the request before it was refused. But that setting says that
+the request may be repeated: its last error counts, or a refused connection would never count as one."""
 DEEPEST_CARRIED = 4
 
 FAMILIES = {"httpx2": "httpx", "httpcore": "httpx", "httpcore2": "httpx"}
-"""Packages whose exceptions bear the names of another's."""
+"""Packages whose exceptions have the same names as another package's."""
 
 STATUS_ATTRIBUTES = {
     "aiohttp.ClientResponseError": "status",
@@ -290,7 +290,7 @@ STATUSES: dict[int, Judgement] = {
     503: NOT_DONE,
 }
 STATUS_RANGES: dict[int, Judgement] = {3: REDIRECTED, 4: REJECTED, 5: MAYBE_DONE}
-"""What the first digit says of a status without a row; any other digit is no final answer."""
+"""What the first digit of a status without a row says; any other digit is not a final answer."""
 
 
 SERVICE_CODES: dict[str, Judgement] = {
@@ -301,16 +301,16 @@ SERVICE_CODES: dict[str, Judgement] = {
     "PriorRequestNotComplete": NOT_DONE,
     **dict.fromkeys(("RequestTimeout", "RequestTimeoutException"), NO_ANSWER_IN_TIME),
 }
-"""What AWS says by a code, mostly with status 400; as botocore's own retries read them."""
+"""What AWS says by a code, mostly with status 400, read in the same way as by botocore's own retries."""
 
 
 def type_names(error: BaseException) -> list[str]:
-    """Name an exception's type and its bases as the tables do, nearest first."""
+    """Return the names of an exception's type and its bases as in the tables, nearest first."""
     return [f"{_family(base)}.{base.__name__}" for base in type(error).__mro__]
 
 
 def judge_type(error: BaseException) -> Judgement | None:
-    """Look the type up, or else its nearest known base: of what it carries, or else its own."""
+    """Look up the type, or its nearest known base: first of the exception it carries, then its own."""
     carried = [error]
     while len(carried) < DEEPEST_CARRIED and (inner := _carried(carried[-1])) is not None:
         carried.append(inner)
@@ -331,12 +331,12 @@ def _carried(error: BaseException) -> BaseException | None:
 
 
 def attribute(owner: object, name: str) -> object:
-    """Read an attribute of an object of someone else's, whose properties may raise; None if there is none."""
+    """Read an attribute of a foreign object, whose properties may raise; return None if there is none."""
     return call_guarded(lambda: getattr(owner, name, None), lambda _error: None)
 
 
 def judge_status(status: int) -> Judgement:
-    """Look the status of a reply up that was no success."""
+    """Look up the status of a reply that was not a success."""
     return STATUSES.get(status) or STATUS_RANGES.get(status // 100, MAYBE_DONE)
 
 
@@ -350,25 +350,25 @@ def judge_service(error: BaseException) -> Judgement | None:
 
 
 def is_rate_limit(error: BaseException) -> bool:
-    """Tell whether an exception says in words that it came too often."""
+    """Return whether an exception's kind or code says that it came too often."""
     words = (attribute(error, "error_kind"), attribute(error, "reason_code"))
     found = [judge_kind(word) for word in words if isinstance(word, str)]
     return any(each is not None and each.reason_code == "rate_limited" for each in (*found, judge_service(error)))
 
 
 def judge_kind(kind: str) -> Judgement | None:
-    """Look a kind up: in the tables, in the catalogue, or by its ending (`obsidian_refused`); None says nothing."""
+    """Look up a kind: in the tables, in the catalogue, or by its ending (`obsidian_refused`); None says nothing."""
     name = kind_name(kind)
     return known_kind(name) or OWN_KINDS.get(name) or _judge_ending(name)
 
 
 def kind_name(kind: str) -> str:
-    """Give a kind in one spelling: `Vault-Locked` and `vault_locked` are one."""
+    """Return the standard spelling of a kind: `Vault-Locked` and `vault_locked` are the same."""
     return re.sub(r"[^a-z0-9]+", "_", kind.lower()).strip("_")
 
 
 def known_kind(name: str) -> Judgement | None:
-    """Look a kind up that standfast itself knows by its whole name."""
+    """Look up a kind that standfast itself knows by its whole name."""
     return KINDS.get(name) or _judge_reason(name)
 
 
@@ -383,7 +383,7 @@ def _judge_ending(name: str) -> Judgement | None:
     words = name.split("_")
     endings = ("_".join(words[start:]) for start in range(1, len(words)))
     found = next((KINDS[ending] for ending in endings if ending in KINDS), None)
-    # The words before can change what happened (`reply_unavailable`), hardly whether repeating helps.
+    # The words before can change what happened (`reply_unavailable`), but hardly whether repeating helps.
     return found and found._replace(landed=Landed.MAYBE)
 
 

@@ -1,4 +1,4 @@
-"""What to do about a failure, given where its job is now: one home, so that advice and hints never disagree."""
+"""What to do about a failure, given where its job is now. It is all here, so that advice and hints never disagree."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TELLS_OF_EFFECT = frozenset(
         "restored",
     }
 )
-"""The reasons whose advice says by itself that the effect may be there."""
+"""The reasons whose own advice says that the effect may exist."""
 NOT_LANDED = {
     "timeout": "It did not answer in time, and nothing was done; bring it back, then replay.",
     "drained": "A worker stopped before anything was done; replay it.",
 }
-"""What those say whose effect is certainly not there, where the catalogue assumes that it may be."""
+"""The advice of two of these reasons if the effect certainly does not exist; the catalogue assumes that it may."""
 LOOK_FIRST = "Its effect may exist: check before you replay."
 RUNS_AGAIN = "An earlier attempt failed; it is being run again now. Wait for it."
 TRIED_AGAIN = "It is tried again automatically; you need not do anything now."
@@ -33,11 +33,11 @@ PERSON_REFUSED = (
     "A person refused it, and it will not run. Do not call it again or ask for a retry, unless a person says so."
 )
 QUARANTINED = "quarantined"
-"""The replay status of a letter that was set apart."""
+"""The replay status of a letter in quarantine."""
 
 
 def in_quarantine(owner: str | None) -> str:
-    """Say for whom a letter is in quarantine, and who lifts that."""
+    """Say for whom a letter is in quarantine, and who ends that."""
     whose = f" for {owner}" if owner else ""
     return (
         f"It is in quarantine{whose}: nothing replays it automatically, until {owner or 'a person'} replays, amends, "
@@ -46,7 +46,7 @@ def in_quarantine(owner: str | None) -> str:
 
 
 def letter_advice(failure: Failure, *, maybe: bool) -> str:
-    """Say what to do about a letter; `maybe` says whether any of its attempts may have done it."""
+    """Say what to do about a letter; `maybe` says whether any of its attempts may have had its effect."""
     if not maybe:
         return NOT_LANDED.get(failure.reason_code, failure.advice)
     if failure.reason_code in TELLS_OF_EFFECT:
@@ -55,6 +55,6 @@ def letter_advice(failure: Failure, *, maybe: bool) -> str:
 
 
 def as_letter(failure: Failure, *, maybe: bool = False) -> Failure:
-    """Give a letter's failure with the advice that fits it."""
+    """Return a letter's failure with the advice that fits it."""
     landed = maybe or failure.landed == Landed.MAYBE
     return replace(failure, advice=letter_advice(failure, maybe=landed))

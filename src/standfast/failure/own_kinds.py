@@ -1,4 +1,4 @@
-"""Kinds of errors that an application declares (`sf.error_kinds`), beside those that standfast knows."""
+"""Kinds of errors that an application declares (`sf.error_kinds`), in addition to those that standfast knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES = tuple(str(each) for each in Class)
 
 
 def declare_kinds(kinds: Mapping[str, str]) -> None:
-    """Have this process judge errors of these kinds by their class; all of them are taken, or none."""
+    """Make this process judge errors of these kinds by their class; all kinds are accepted, or none."""
     if not isinstance(kinds, Mapping):
         raise ConfigurationError(
             f'error_kinds takes kinds and their classes, such as {{"vault_locked": "transient"}}, not {kinds!r}'
@@ -34,7 +34,7 @@ def _checked_name(kind: object, cls: str) -> str:
 
 
 def _judgement(kind: str, cls: object) -> Judgement:
-    """Judge a kind as the catalogue judges its own: only what is refused for good certainly did nothing."""
+    """Judge a kind as the catalogue judges its own: only a permanent failure certainly did nothing."""
     if cls not in CLASSES:
         raise ConfigurationError.unknown(f"class of the error kind {kind!r}", cls, CLASSES)
     found = Class(str(cls))

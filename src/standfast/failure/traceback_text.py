@@ -1,4 +1,4 @@
-"""An exception's traceback as it is kept: from the handler down, without values, secrets and control characters."""
+"""An exception's traceback as it is stored: from the handler down, without values, secrets and control characters."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from standfast.printable import visible
 from standfast.redact import redacted_text
 
 LONGEST = 16_000
-"""Characters of a traceback that are kept."""
+"""How many characters of a traceback are stored."""
 HEAD = LONGEST // 4
-"""How many of them are its beginning: the end names the innermost line and the exception."""
+"""How many of them are from its beginning; the end names the innermost line and the exception."""
 MOST_READ = 2 * LONGEST
-"""Characters in which secrets are looked for; a longer traceback is cut to this first."""
+"""How many characters are searched for secrets; a longer traceback is first cut to this."""
 MOST_FRAMES = 50
-"""Frames of each exception, the innermost ones: a recursion has a thousand that are alike."""
+"""How many frames of each exception are shown, the innermost ones: a recursion has a thousand similar ones."""
 OURS = ("standfast.", "asyncio.")
 LEFT_OUT = "  [… the middle is left out]\n"
 
 
 class RemoteTraceback(Exception):
-    """The traceback of an exception that was raised in another process, as text: it is set as its cause."""
+    """The traceback, as text, of an exception raised in another process; it is set as that exception's cause."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def traceback_of(error: BaseException) -> str:
-    """Write down where an exception was raised, and what it was raised from; it never raises itself."""
+    """Return where an exception was raised, and what it was raised from. This never raises."""
     text = call_guarded(lambda: _written(error), _unreadable)
     return as_kept(text)
 
 
 def _written(error: BaseException) -> str:
-    cause = error.__cause__  # any part of an exception may be code of the user's that raises
+    cause = error.__cause__  # any part of an exception may be a user's code that raises
     return str(cause.args[0]) if isinstance(cause, RemoteTraceback) else _formatted(error)
 
 
 def is_only_ours(error: BaseException) -> bool:
-    """Tell whether an attempt was cut while none of its own lines ran in this process: there is nothing to show.
+    """Return whether an attempt was cut off while none of its own lines ran in this process: there is nothing to show.
 
-    The function of `isolate=True` runs in another process; what stood here only waited for it.
+    The function of an `isolate=True` handler runs in another process; the code here only waited for it.
     """
     if not isinstance(error, asyncio.CancelledError):
         return False
@@ -54,7 +54,7 @@ def is_only_ours(error: BaseException) -> bool:
 
 
 def as_kept(text: str) -> str:
-    """Give a traceback without secrets and control characters, and no longer than it is kept."""
+    """Return a traceback without secrets and control characters, cut to the length that is stored."""
     looked_at = _shortened(text, MOST_READ)
     return _shortened(visible(redacted_text(looked_at, longest=len(looked_at))), LONGEST).rstrip()
 
@@ -66,7 +66,7 @@ def _formatted(error: BaseException) -> str:
 
 
 def _behind_boundary(raised: TracebackType | None) -> TracebackType | None:
-    """Leave out the frames that called the handler; where nothing stands behind them, they tell more than nothing."""
+    """Leave out the frames that called the handler, unless there are no others: they are better than nothing."""
     start, at = raised, raised
     while at is not None:
         if at.tb_frame.f_globals.get("__name__") in BOUNDARY:
@@ -76,7 +76,7 @@ def _behind_boundary(raised: TracebackType | None) -> TracebackType | None:
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Cut the middle out at whole lines, so that no secret is cut where it could still be recognised."""
+    """Cut out whole lines in the middle, so that no secret is cut where it could still be recognised."""
     if len(text) <= longest:
         return text
     head, tail = text[:HEAD].rpartition("\n")[0], text[HEAD - longest :].partition("\n")[2]

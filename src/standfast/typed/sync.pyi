@@ -367,13 +367,13 @@ class SyncHandler(Generic[T, R]):
 
     @overload
     def run(self: SyncHandler[None, R], payload: None = None, **options: Unpack[RunOptions]) -> Reply[R]:
-        """Call this handler here and now, recorded before it is called; the Reply says what came of it."""
+        """Call this handler here and now. The call is recorded first; the Reply says how it ended."""
 
     @overload
     def run(self, payload: T, **options: Unpack[RunOptions]) -> Reply[R]: ...
     @overload
     def submit(self: SyncHandler[None, R], payload: None = None, **options: Unpack[SubmitOptions]) -> Reply[R]:
-        """Have a worker call this handler, once; the Reply comes at once and says that it is not done."""
+        """Let a worker call this handler, once. The Reply comes at once and says that the call is not done yet."""
 
     @overload
     def submit(self, payload: T, **options: Unpack[SubmitOptions]) -> Reply[R]: ...
