@@ -60,7 +60,7 @@ class Lifeline:
         self._tried = False
 
     def hold(self) -> str | None:
-        """Take the lock; return its name, or None if it cannot be held: then only leases show that the process lives."""
+        """Take the lock; return its name, or None if that fails: then only leases show that this process lives."""
         with self._lock:
             for directory in [] if self._tried else directories():
                 with suppress(OSError):
