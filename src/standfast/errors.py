@@ -1,11 +1,11 @@
-"""Every error a caller can meet.
+"""Every error a caller can get.
 
 StandfastError
 ├── StoreUnavailable      the store did not answer; `.definite` says whether anything can have been written
-│   ├── LowDisk           there is too little disk left to take new work
+│   ├── LowDisk           there is too little disk space left to accept new work
 │   └── StoreGone         waiting does not bring it back
 │       ├── StoreClosed   this object was closed; nothing was written
-│       └── StoreUnusable this process cannot use the store any more as it is
+│       └── StoreUnusable this process cannot use the store any more
 │           ├── StoreMoved    the store was promoted and is elsewhere now
 │           ├── StoreDamaged  its file was removed, replaced or cut while in use
 │           └── SchemaTooNew  a newer version of standfast has changed it
@@ -13,26 +13,26 @@ StandfastError
 ├── IdempotencyConflict   the key is taken by another payload; nothing was written
 ├── PayloadRejected       the payload cannot be stored or does not fit its handler; nothing was written
 ├── UnknownJob            no job has this id
-│   └── NotALetter        it has, and is neither dead nor held
+│   └── NotALetter        the job exists, but is neither dead nor held
 ├── UnknownQueue          no such queue
 ├── UnknownHandler        no process ever published this handler; nothing was written
-│   └── UnreachedHandler  the caller's token reaches none of this name
+│   └── UnreachedHandler  the caller's token may not call a handler of this name
 ├── UnknownRequest        no approval, plan or redrive has this id
-├── PlanDrifted           letters or policy are not as they were planned; nothing was started
+├── PlanDrifted           letters or policy have changed since the plan; nothing was started
 ├── PolicyDenied          the policy says no
-│   └── ApprovalRefused   this person may not answer it, or it does not count any more
-├── ApprovalRequired      the policy wants a person first
+│   └── ApprovalRefused   this person may not answer the approval, or it is no longer open
+├── ApprovalRequired      the policy requires a person's approval first
 ├── NotVerified           the effects of a letter are missing or undetermined; nothing was changed
 ├── LeaseLost             another worker may own this job now; stop
 ├── StartupFailed         a start-up hook of the application failed; nothing was claimed
-├── ConfigurationError    a setting, file or version that must be mended first
+├── ConfigurationError    a setting, file or version must be corrected first
 │   ├── WrongAddress      the store cannot be used with this address, role or file; waiting does not help
-│   ├── OtherDatabase     tx= leads to another database than the store's own; nothing was written
-│   └── PolicyRefused     a policy, or a list of cases for one, that says something that cannot be
-└── HandlerFailure        what a handler raises to say how it failed
+│   ├── OtherDatabase     tx= leads to a database other than the store's own; nothing was written
+│   └── PolicyRefused     a policy, or a list of cases for one, is invalid
+└── HandlerFailure        raised by a handler to say how it failed
     ├── Transient         repeating can help, and nothing happened yet
     ├── Permanent         repeating cannot help, and nothing happened
-    │   └── ValueNotKept  an effect or step is done, and what came of it cannot be kept
+    │   └── ValueNotKept  an effect or step is done, but its result cannot be stored
     └── Uncertain         it may have happened
 """
 
@@ -42,9 +42,9 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 NEAREST = 3
-"""How many names that are alike an error suggests."""
+"""How many similar names an error suggests."""
 SYNONYMS = {"retries": "attempts", "max_retries": "attempts", "tries": "attempts"}
-"""Names that other queues use, and the names they have here."""
+"""Names that other job queues use, and the names they have here."""
 
 
 class StandfastError(Exception):
@@ -71,15 +71,15 @@ class StoreUnavailable(StandfastError):
 
 
 class LowDisk(StoreUnavailable):
-    """There is too little disk left to take new work; what is there is still finished."""
+    """There is too little disk space left to accept new work; jobs that are stored are still finished."""
 
 
 class StoreGone(StoreUnavailable):
-    """The store does not come back to who waits for it: nothing is spooled for it."""
+    """The store will not come back, however long callers wait: nothing is spooled for it."""
 
 
 class StoreClosed(StoreGone):
-    """A use of an object that was closed: it opens nothing by itself any more. Nothing was written."""
+    """A closed object was used: it no longer opens the store by itself. Nothing was written."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -90,7 +90,7 @@ class StoreClosed(StoreGone):
 
 
 class StoreUnusable(StoreGone):
-    """Waiting does not help: this process cannot use the store again as it is, and the message says what to do."""
+    """Waiting does not help: this process cannot use the store any more, and the message says what to do."""
 
     _doubt = "an earlier try may have been written"
 
@@ -100,12 +100,12 @@ class StoreUnusable(StoreGone):
         self._words = (what, step)
 
     def for_caller(self, *, definite: bool) -> StoreUnusable:
-        """Word it for one caller: whether anything of its request can have been written."""
+        """Return the error for one caller: whether anything of its request can have been written."""
         return type(self)(*self._words, definite=definite)
 
 
 class StoreMoved(StoreUnusable):
-    """The store was promoted: it is at `home` now, and here nothing is written or read any more."""
+    """The store was promoted: it is at `home` now, and nothing is written or read here any more."""
 
     _doubt = "an earlier try may have been written, and moved with it"
 
@@ -114,7 +114,7 @@ class StoreMoved(StoreUnusable):
         self.home = home
 
     def for_caller(self, *, definite: bool) -> StoreMoved:
-        """Word it for one caller."""
+        """Return the error for one caller."""
         return StoreMoved(self.home, definite=definite)
 
 
@@ -143,7 +143,7 @@ class PayloadRejected(StandfastError):
 
     @classmethod
     def by(cls, handler: str, error: Exception) -> PayloadRejected:
-        """Word it for a payload that a handler could not read, in one line."""
+        """Return the error for a payload that a handler could not read, in one line."""
         lines = (line.strip() for line in str(error).splitlines())  # pydantic writes several, the last a web address
         why = "; ".join(line for line in lines if line and not line.startswith("For further information"))
         return cls(f"the payload does not fit {handler}: {why}; nothing was written")
@@ -154,12 +154,12 @@ class UnknownJob(StandfastError):
 
     @classmethod
     def for_id(cls, job_id: str | None) -> UnknownJob:
-        """Word it for an id."""
+        """Return the error for an id."""
         return cls(f"no job has the id {job_id!r}: it never existed here, or it was pruned")
 
 
 class NotALetter(UnknownJob):
-    """The job is here, and is neither dead nor held."""
+    """The job exists, but is neither dead nor held."""
 
 
 class UnknownQueue(StandfastError):
@@ -167,7 +167,7 @@ class UnknownQueue(StandfastError):
 
 
 class UnknownHandler(StandfastError):
-    """No process ever published a handler of this name. Nothing was written; `nearest` are names that are alike."""
+    """No process ever published a handler of this name. Nothing was written; `nearest` are similar names."""
 
     _what = "no process ever published a handler"
     _next_step = "start the process that has it, or correct the name"
@@ -178,7 +178,7 @@ class UnknownHandler(StandfastError):
 
     @classmethod
     def for_name(cls, name: str, known: Iterable[str]) -> Self:
-        """Word it for a name, with the nearest of the known ones."""
+        """Return the error for a name, with the nearest of the known ones."""
         from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
 
         by_part = {part: whole for whole in sorted(known) for part in (whole, *whole.split("/"))}
@@ -188,7 +188,7 @@ class UnknownHandler(StandfastError):
 
 
 class UnreachedHandler(UnknownHandler):
-    """The caller's token reaches no handler of this name; whether others do is not said."""
+    """The caller's token may not call a handler of this name; the error does not say whether one exists."""
 
     _what = "this token may not call a handler named"
     _next_step = "ask for a token for its queue, or correct the name"
@@ -199,15 +199,15 @@ class PolicyDenied(StandfastError):
 
 
 class ApprovalRefused(PolicyDenied):
-    """An answer that was refused: its giver may not give it, or the approval is no longer open."""
+    """An answer was refused: this person may not give it, or the approval is no longer open."""
 
 
 class UnknownRequest(StandfastError):
-    """No approval, plan or redrive has this id: it never existed here, or it was forgotten."""
+    """No approval, plan or redrive has this id: it never existed here, or it was deleted."""
 
     @classmethod
     def for_id(cls, what: str, given: str) -> UnknownRequest:
-        """Word it for an id."""
+        """Return the error for an id."""
         return cls(f"no {what} has the id {given!r}: it never existed here, or it was deleted")
 
 
@@ -216,39 +216,39 @@ class UnknownSchedule(UnknownRequest):
 
     @classmethod
     def for_id(cls, name: object, _given: str = "") -> UnknownSchedule:
-        """Word it for a name."""
+        """Return the error for a name."""
         return cls(f"no schedule is called {name!r}; list them with `standfast schedule list`")
 
 
 class PlanDrifted(StandfastError):
-    """A plan that cannot be carried out as it was made. Nothing was started; plan again."""
+    """A plan cannot be carried out as it was made. Nothing was started; plan again."""
 
 
 class ApprovalRequired(StandfastError):
-    """The policy wants a person to approve this first."""
+    """The policy requires a person to approve this first."""
 
 
 class NotVerified(StandfastError):
-    """A letter cannot be resolved, or not be amended, by what is known of its effects. Nothing was changed.
+    """A letter cannot be resolved or amended, because of what is known of its effects. Nothing was changed.
 
-    To resolve it, every effect must be there; to amend it, none may exist that is not recorded.
+    To resolve it, every effect must exist; to amend it, no effect may exist that is not recorded.
     """
 
 
 class LeaseLost(StandfastError):
-    """An attempt that no longer owns its job: stop, another worker may be running it."""
+    """The attempt no longer owns its job: stop, another worker may be running it."""
 
 
 class StartupFailed(StandfastError):
-    """A start-up hook of the application failed. Nothing was claimed; mend it and start the worker again."""
+    """A start-up hook of the application failed. Nothing was claimed; fix it and start the worker again."""
 
 
 class ConfigurationError(StandfastError):
-    """Something must be mended before this can work; the message says what."""
+    """Something must be corrected before this can work; the message says what."""
 
     @classmethod
     def unknown(cls, what: str, given: object, known: Iterable[str]) -> ConfigurationError:
-        """Word it for a word that is none of the known ones, with the one that was probably meant."""
+        """Return the error for an unknown word, with the known one that was probably meant."""
         from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
 
         words = list(known)
@@ -260,7 +260,7 @@ class ConfigurationError(StandfastError):
 
 
 class WrongAddress(ConfigurationError):
-    """The store's host, database, role, password, rights or file are wrong. Nothing was written or spooled."""
+    """The store's host, database, role, password, permissions or file are wrong. Nothing was written or spooled."""
 
     @property
     def outside(self) -> str:
@@ -269,11 +269,11 @@ class WrongAddress(ConfigurationError):
 
 
 class OtherDatabase(ConfigurationError):
-    """The connection given as `tx=` leads to another database than the store's. Nothing was written."""
+    """The connection given as `tx=` leads to a database other than the store's. Nothing was written."""
 
 
 class PolicyRefused(ConfigurationError):
-    """A policy that was not taken, with the place in its text; the last good one stays in force."""
+    """A policy was refused, with the place in its text; the last good one stays in force."""
 
     def __init__(self, message: str, *, source: str, line: int, column: int) -> None:
         super().__init__(f"{source}, line {line}, column {column}: {message}")
@@ -282,11 +282,12 @@ class PolicyRefused(ConfigurationError):
 
 
 class HandlerFailure(StandfastError):
-    """What a handler raises if it knows how it failed: `Transient`, `Permanent` or `Uncertain`, or a subclass of yours.
+    """A handler raises this if it knows how it failed: `Transient`, `Permanent` or `Uncertain`, or your own subclass.
 
-    All of them take a message for people, and by name: `reason_code` and `error_kind`, by which you find, group and
-    route such failures (a subclass may set both as class attributes), and `retry_after`, the seconds until the next
-    attempt in place of the queue's backoff, at most a day. `retry_after` has no effect if the job is not tried again.
+    All of them take a message for people, and as keyword arguments `reason_code` and `error_kind`, by which you find,
+    group and route such failures (a subclass may set both as class attributes), and `retry_after`, the seconds until
+    the next attempt in place of the queue's backoff, at most a day. `retry_after` has no effect if the job is not tried
+    again.
     """
 
     reason_code: str | None = None
@@ -316,7 +317,7 @@ class Transient(HandlerFailure):
 class Permanent(HandlerFailure):
     """Raise this if the work did not happen and another attempt cannot succeed: `Permanent("no such customer")`.
 
-    The job becomes a dead letter at once, whatever attempts it has left.
+    The job becomes a dead letter at once, however many attempts it has left.
     """
 
 
@@ -328,13 +329,13 @@ class Uncertain(HandlerFailure):
 
 
 class ValueNotKept(Permanent):
-    """An effect or step is done, but its receipt or value is not JSON or too big. Nothing is repeated by itself."""
+    """An effect or step is done, but its receipt or value is not JSON or too big. Nothing is repeated automatically."""
 
     reason_code = "value_not_kept"
 
     @classmethod
     def because(cls, name: str, why: str) -> ValueNotKept:
-        """Word it for a refusal of the value."""
+        """Return the error for a value that was refused."""
         why = why.replace("the payload", "it").replace(" at payload", " at value").removesuffix("; nothing was written")
         instead = "return or record what names it, such as an id"
         return cls(f"{name!r} is done, but its result cannot be stored: {why}; {instead}")

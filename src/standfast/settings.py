@@ -1,4 +1,4 @@
-"""Settings: what was passed, over the environment, over `standfast.toml`, over the default. Each knows its source."""
+"""Settings: arguments override the environment, then `standfast.toml`, then the default. Each knows its source."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
 DEFAULT_POLICY = "standfast-policy.yaml"
 LOGS = ("auto", "text", "json")
-"""How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
+"""How log lines are written; `auto` means text on a terminal and JSON elsewhere."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
-"""From which level on a worker or server writes log lines, the application's own included."""
+"""The lowest level at which a worker or server writes log lines, including the application's own."""
 READERS = 500
-"""Live views that one server process serves at once, unless the file says otherwise."""
+"""How many live views one server process serves at once, unless the file says otherwise."""
 SESSION_IDLE = 3600.0
-"""Seconds after which a browser that asks for nothing is signed out, unless the file says otherwise."""
+"""Seconds without a request after which a browser is signed out, unless the file says otherwise."""
 SESSION_LIFETIME = 12 * 3600.0
-"""Seconds after which a browser signs in again in any case, unless the file says otherwise."""
+"""Seconds after which a browser must sign in again in any case, unless the file says otherwise."""
 CONNECTIONS = 1000
-"""Connections that one server process keeps open at once, unless the file says otherwise."""
+"""How many connections one server process keeps open at once, unless the file says otherwise."""
 CONNECTIONS_PER_ADDRESS = 250
-"""How many of those that have shown no token may come from one address, unless the file says otherwise."""
+"""How many connections that have shown no token may come from one address, unless the file says otherwise."""
 APPROVAL_TTL = 86400.0
-"""Seconds an approval waits for its answer, unless it says otherwise."""
+"""Seconds an approval waits for its answer, unless the file says otherwise."""
 CONSENT_LIFETIME = 30 * 86400.0
-"""Seconds a grant lives at most, whatever it is called."""
+"""The most seconds that a consent lasts, whatever its lifetime."""
 REPLAY: ReplayMode = "replay"
 """What follows an unknown outcome, unless the handler, the file or the store says otherwise."""
 KEEP_INBOX = 7 * 86400.0
-"""Seconds a message that was read is kept, unless the file says otherwise."""
+"""Seconds a message is kept after it was read, unless the file says otherwise."""
 SWITCH = {"": None, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
-"""How a variable of the environment says yes or no."""
+"""How an environment variable says yes or no."""
 TABLES = ("queues", "store", "server", "groups", "commands", "ingest", "notify", "redact")
 """The tables of `standfast.toml`, one for each field of `File`."""
 
@@ -49,7 +49,7 @@ _PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)[^&]*")
 
 
 def without_password(url: str) -> str:
-    """Give a URL as it may be shown."""
+    """Return a URL without its password, fit to be shown."""
     return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
 
 
@@ -79,23 +79,23 @@ class Settings(msgspec.Struct, frozen=True):
     groups: dict[str, tuple[str, ...]] | None = None
     """The groups of each person, if the file has `[groups]`: who may approve what."""
     hidden: tuple[str, ...] | None = None
-    """The names whose values are hidden beside the usual ones, if the file has `[redact]`."""
+    """The names whose values are hidden besides the usual ones, if the file has `[redact]`."""
     commands: dict[str, dict[str, Any]] = {}
-    """The programs that queues may name with `command=`, as they are written; `wings.commands.verbs` reads them."""
+    """The programs that queues may name with `command=`, as the file has them; `wings.commands.verbs` reads them."""
     notify: dict[str, Any] = {}
-    """Where alerts go, as it is written; `wings.alerts.surfaces` reads it."""
+    """Where alerts go, as the file has it; `wings.alerts.surfaces` reads it."""
     keep_inbox: Setting = Setting(KEEP_INBOX, "default")
-    """Seconds a session's message is kept once it was read."""
+    """Seconds a session's message is kept after it was read."""
     consent_lifetime: Setting = Setting(CONSENT_LIFETIME, "default")
-    """Seconds a consent lives at most."""
+    """The most seconds that a consent lasts."""
     replay: Setting = Setting(REPLAY, "default")
-    """What follows an unknown outcome of a handler that does not say it itself; unless the file does, the store may."""
+    """What follows an unknown outcome, for handlers that do not say; if the file does not say either, the store may."""
     ingest: dict[str, dict[str, Any]] = {}
-    """The sources whose webhooks become jobs, as they are written; `wings.ingest.sources` reads them."""
+    """The sources whose webhooks become jobs, as the file has them; `wings.ingest.sources` reads them."""
     hosts: tuple[str, ...] = ()
-    """The names that the server answers to, beside those of the loopback and the address it listens at."""
+    """The host names that the server answers to, besides loopback names and the address it listens at."""
     otel: Setting = Setting(value=False, source="default")
-    """Whether OpenTelemetry is told of every enqueue and attempt."""
+    """Whether every enqueue and attempt is traced with OpenTelemetry."""
     readers: int = READERS
     """How many live views one server process serves at once."""
     viewer_payloads: bool = True
@@ -106,26 +106,26 @@ class Settings(msgspec.Struct, frozen=True):
     """Who gets `/metrics`: callers with a token, or also callers on the server's own host."""
 
     session_idle: Setting = Setting(SESSION_IDLE, "default")
-    """Seconds after which a browser that asks for nothing is signed out."""
+    """Seconds without a request after which a browser is signed out."""
     session_lifetime: Setting = Setting(SESSION_LIFETIME, "default")
-    """Seconds after which a browser signs in again in any case."""
+    """Seconds after which a browser must sign in again in any case."""
     connections: int = CONNECTIONS
     """How many connections one server process keeps open at once."""
     connections_per_address: int = CONNECTIONS_PER_ADDRESS
-    """How many of those that have shown no token may come from one address."""
+    """How many connections that have shown no token may come from one address."""
 
     def over(self, queue: str, declared: QueueRules) -> QueueRules:
-        """Put what the file says about a queue over what the code says, rule by rule."""
+        """Override the rules that code declares for a queue with those in the file, rule by rule."""
         named = {rule: getattr(self.queues[queue], rule) for rule in self.written.get(queue, ())}
         return msgspec.structs.replace(declared, **named)
 
     def named(self) -> dict[str, dict[str, Any]]:
-        """Give the rules of each queue that the file names, as plain values."""
+        """Return the rules that the file sets for each queue, as plain values."""
         queues = {queue: msgspec.to_builtins(rules) for queue, rules in self.queues.items()}
         return {queue: {rule: queues[queue][rule] for rule in self.written.get(queue, ())} for queue in queues}
 
     def source(self, queue: str, rule: str) -> str:
-        """Tell where a rule of a queue in the file comes from."""
+        """Return where a rule of a queue in the file comes from."""
         if rule in self.written[queue]:
             return "file"
         return "profile" if rule in PROFILES.get(queue, {}) else "default"
@@ -172,7 +172,7 @@ class File(msgspec.Struct, frozen=True):
     store: StoreTable = StoreTable()
     server: ServerTable = ServerTable()
     groups: dict[str, list[str]] | None = None
-    """Who is in which groups, beside what their tokens say."""
+    """Who is in which groups, besides those their tokens name."""
     redact: RedactTable | None = None
     commands: dict[str, dict[str, Any]] = {}
     ingest: dict[str, dict[str, Any]] = {}
@@ -245,7 +245,7 @@ def _lasting(path: str, name: str, given: float | str | None, default: float, ta
 
 
 def _one_of(variable: str, environment: Mapping[str, str], known: Sequence[str], default: str) -> Setting:
-    """Read a variable of the environment that is one of a few words."""
+    """Read an environment variable that takes one of a few words."""
     found = _first(None, environment.get(variable, "").lower(), None, default)
     if found.value not in known:
         raise ConfigurationError(f"{variable}={environment[variable]!r} is unknown; known are {', '.join(known)}")
@@ -253,14 +253,14 @@ def _one_of(variable: str, environment: Mapping[str, str], known: Sequence[str],
 
 
 def _spool(environment: Mapping[str, str], written: str | bool | None) -> Setting:  # noqa: FBT001 - as the file has it
-    """Read where jobs are kept while a server is away: a file's name, False for nowhere, None for the usual place."""
+    """Read where jobs are spooled while a server is away: a file name, False for nowhere, None for the usual place."""
     value = environment.get("STANDFAST_SPOOL", "")
     found = _first(None, SWITCH.get(value.lower(), value), written, None)
     return Setting(None, found.source) if found.value is True else found
 
 
 def _otel(environment: Mapping[str, str], written: bool | None) -> Setting:  # noqa: FBT001 - as the file has it
-    """Read whether traces are on; in the environment, `1` or `0`."""
+    """Read whether tracing is on; in the environment, `1` or `0`."""
     value = environment.get("STANDFAST_OTEL", "")
     if value.lower() not in SWITCH:
         known = ", ".join(word for word in SWITCH if word)
@@ -282,7 +282,7 @@ def _read(path: Path, *, required: bool) -> File:
         import tomllib  # noqa: PLC0415 - few directories have such a file
 
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # a TOMLDecodeError is a ValueError, text that is not UTF-8 another
+    except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise ConfigurationError(f"cannot read {path}: {error}") from error
     unknown = sorted(set(tables) - set(TABLES))
     if unknown:
@@ -295,7 +295,7 @@ def _read(path: Path, *, required: bool) -> File:
 
 
 def _check_replay(path: Path, store: object) -> None:
-    """Name the modes to someone who wrote another one."""
+    """Refuse an unknown mode with an error that names the known ones."""
     given = store.get("replay") if isinstance(store, dict) else None
     if given is not None and given not in get_args(ReplayMode):
         known = ", ".join(f'"{mode}"' for mode in get_args(ReplayMode))

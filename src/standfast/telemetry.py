@@ -1,4 +1,4 @@
-"""Traces, as OpenTelemetry has them: who asked for a job, and each attempt at it. While off, nothing of it is imported.
+"""OpenTelemetry traces of each enqueue and each attempt. While tracing is off, OpenTelemetry is not imported.
 
 A job carries the `traceparent` of the span it was enqueued in. An attempt is the root of a trace of its own, linked to
 that span: a job may run hours later, and again after a replay.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("standfast.telemetry")
 
-# The names for messaging are not stable there, so those in use are written down here.
+# OpenTelemetry's names for messaging are not stable, so the names in use are written down here.
 SYSTEM = "messaging.system"
 QUEUE = "messaging.destination.name"
 OPERATION = "messaging.operation.name"
@@ -45,7 +45,7 @@ WORKFLOW = "standfast.workflow"
 
 MISSING = "STANDFAST_OTEL is on and needs an extra: pip install 'standfast[otel]'"
 LONGEST_TRACE = 8000
-"""Characters of a traceback that a span carries."""
+"""The most characters of a traceback that a span carries."""
 
 _IDS = r"(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
 _TRACEPARENT = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[ -~]*)?")
@@ -55,19 +55,19 @@ Attributes = Mapping[str, str | int]
 
 
 def current() -> str | None:
-    """Give the `traceparent` of the attempt that this code runs in, for who is called; None while off."""
+    """Return the `traceparent` of the attempt that this code runs in, to pass on; None while tracing is off."""
     return _current.get()
 
 
 def trace_id(traceparent: str) -> str:
-    """Give the part that names the whole trace."""
+    """Return the part of a `traceparent` that names the whole trace."""
     return traceparent[3:35]
 
 
 def read_traceparent(traceparent: str) -> str | None:
-    """Read a `traceparent` that came from outside; None if it does not fit the grammar of W3C Trace Context.
+    """Read a `traceparent` from outside; None if it does not fit the grammar of W3C Trace Context.
 
-    What a later version of it adds is left out.
+    Fields that a later version adds are dropped.
     """
     found = _TRACEPARENT.fullmatch(traceparent)
     if found is None:
@@ -76,7 +76,7 @@ def read_traceparent(traceparent: str) -> str | None:
 
 
 def tracing(*, on: bool) -> Tracing | None:
-    """Give what makes spans, or None."""
+    """Return what makes spans, or None while tracing is off."""
     if not on:
         return None
     try:
@@ -86,10 +86,10 @@ def tracing(*, on: bool) -> Tracing | None:
 
 
 class Tracing:
-    """Makes spans with whichever provider the process has set; without one they only hand on what came."""
+    """Makes spans with the provider that the process has set; without one they only pass incoming traces on."""
 
     def __init__(self) -> None:
-        from opentelemetry import context, trace  # noqa: PLC0415 - an extra, and only for who wants it
+        from opentelemetry import context, trace  # noqa: PLC0415 - an extra, needed only for tracing
 
         self._context = context
         self._trace = trace
@@ -97,7 +97,7 @@ class Tracing:
 
     @contextmanager
     def enqueue_span(self, what: str, attributes: Attributes, *, alone: bool = False) -> Iterator[EnqueueSpan]:
-        """Enqueue inside a span, a child of what is current unless `alone`. What is raised is recorded, and goes on."""
+        """Enqueue inside a span, a child of the current one unless `alone`. Errors are recorded and raised again."""
         all_attributes = {SYSTEM: "standfast", OPERATION: "enqueue", OPERATION_TYPE: "send", **attributes}
         parent, kind = self._context.Context() if alone else None, self._trace.SpanKind.PRODUCER
         span = self._begun(f"enqueue {what}", parent, kind=kind, attributes=all_attributes)
@@ -108,7 +108,7 @@ class Tracing:
             yield EnqueueSpan(span, as_traceparent(span.get_span_context()))
 
     def attempt(self, what: str, asked_by: str | None, attributes: Attributes) -> Span:
-        """Begin the span of an attempt, linked to the enqueue. Its caller must end it."""
+        """Begin the span of an attempt, linked to the enqueue. The caller must end it."""
         all_attributes = {SYSTEM: "standfast", OPERATION: "process", OPERATION_TYPE: "process", **attributes}
         known = asked_by and read_traceparent(asked_by)
         links = [self._trace.Link(self._read(known))] if known else []
@@ -121,7 +121,7 @@ class Tracing:
         call_guarded(span.end, _left_out)
 
     def _begun(self, name: str, parent: Context | None, **about: Any) -> Span:
-        """Begin a span; what a processor or sampler raises leaves it out, and the work goes on."""
+        """Begin a span; if a processor or sampler raises an error, go on without one."""
 
         def nothing(error: Exception) -> Span:
             _left_out(error)
@@ -132,7 +132,7 @@ class Tracing:
 
     @contextmanager
     def use_span(self, span: Span) -> Iterator[None]:
-        """Have what runs here belong to an attempt. What is raised is recorded, and goes on."""
+        """Make the code in this block part of an attempt's span. Errors are recorded and raised again."""
         with ExitStack() as ending:
             ending.callback(_current.reset, _current.set(as_traceparent(span.get_span_context())))
             ending.push(partial(self._raised, span))
@@ -140,7 +140,7 @@ class Tracing:
             yield
 
     def _use(self, span: Span) -> AbstractContextManager[Span]:
-        """Have a span be the current one; what is raised is recorded by us, without secrets."""
+        """Make a span the current one; we record errors ourselves, without secrets."""
         return self._trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
     def _record_error(self, span: Span, _: object, error: BaseException | None, _trace: object) -> None:
@@ -149,7 +149,7 @@ class Tracing:
             self.failed(span, type(error).__name__)
 
     def _raised(self, span: Span, _: object, error: BaseException | None, _trace: object) -> None:
-        """Record an exception; one that only stops what runs says nothing of it."""
+        """Record an exception; skip those that only stop the code, such as a cancellation."""
         if not isinstance(error, Exception):
             return
         found = traceback.TracebackException.from_exception(error)
@@ -161,13 +161,13 @@ class Tracing:
         span.add_event("exception", event)
 
     def failed(self, span: Span, why: str) -> None:
-        """Say that what a span is about did not go well."""
+        """Mark a span as failed."""
         span.set_attribute(ERROR, why)
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, why))
 
     @contextmanager
     def continue_trace(self, traceparent: str | None) -> Iterator[None]:
-        """Continue a trace that came from outside, unless one is under way here or it cannot be understood."""
+        """Continue a trace from outside, unless one is under way here or the given one cannot be read."""
         here = self._trace.get_current_span().get_span_context()
         given = None if traceparent is None or here.is_valid else read_traceparent(traceparent)
         if given is None:
@@ -187,24 +187,24 @@ class Tracing:
 
 
 def _left_out(error: Exception) -> None:
-    """Tell of what OpenTelemetry raised: traces are never worth a job."""
+    """Log an error of OpenTelemetry: no job may fail because of a trace."""
     log.warning("a span could not be made or ended, and its work goes on: %s", redacted_text(repr(error)))
 
 
 class EnqueueSpan:
-    """A span around an enqueue: what the job carries of it, and what came of it."""
+    """A span around an enqueue, and its `traceparent`, which the job carries."""
 
     def __init__(self, span: Span, traceparent: str | None) -> None:
         self.traceparent = traceparent
         self._span = span
 
     def say(self, attributes: Attributes) -> None:
-        """Add what is known by now."""
+        """Add attributes to the span."""
         self._span.set_attributes(dict(attributes))
 
 
 def as_traceparent(context: SpanContext) -> str | None:
-    """Give a span as a `traceparent`; None where there is none to name."""
+    """Return a span's `traceparent`; None if its context is not valid."""
     if not context.is_valid:
         return None
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"

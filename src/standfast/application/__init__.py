@@ -1,6 +1,6 @@
-"""Standfast, the object an application holds: its verbs by meaning, a file for each.
+"""Standfast, the object an application holds: its verbs grouped by meaning, one file for each group.
 
-The names are imported when they are used: what stands below imports parts of this package, and not all of it.
+The names are imported on first use, because modules of lower layers import parts of this package without the rest.
 """
 
 from importlib import import_module

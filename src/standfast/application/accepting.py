@@ -1,4 +1,4 @@
-"""The verbs that take work in: what they return is on disk."""
+"""The verbs that accept work: when they return, the jobs are on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from standfast.wings.workflows.verbs import Workflow
 
 
 class Accepting(Parts):
-    """Takes jobs in."""
+    """Accepts jobs."""
 
     def __init__(
         self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **unknown: Never
@@ -54,18 +54,18 @@ class Accepting(Parts):
     ) -> Receipt:
         """Store one job; it is on disk when this returns.
 
-        `otherwise` is called without arguments instead when for certain nothing can be stored now: the store is away,
-        the queue or the disk is full. `tx` is a connection of yours with a transaction open, and the job is there
-        exactly if you commit it: to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy, Django), or to any
-        SQLite database (`sqlite3`, SQLAlchemy, Django), where it is written to an outbox, and is a job once
-        `sf.outbox(...)` brought it here.
+        `otherwise` is called instead, without arguments, when it is certain that nothing can be stored now: the store
+        is away, or the queue or the disk is full. `tx` is your own connection with an open transaction; the job exists
+        exactly if you commit it. It leads to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy, Django), or to
+        any SQLite database (`sqlite3`, SQLAlchemy, Django): there the job is written to an outbox, and `sf.outbox(...)`
+        brings it here.
 
-        Every job takes, too: `idempotency_key`, a name for this work, of which a second one is a `duplicate`;
-        `thread_key`, whose jobs run one at a time, in order; `coalesce`, what becomes of one of them that still waits
-        (`"never"`, `"latest"`, `"collect"`); `priority`, higher first; `delay` or `at`, when it may start; `expires`,
-        until when; `attempts` and `lease`, in place of the queue's; `session` and `requester`, who asks; `risk` and
-        `labels`, for policies and for people who look; `first_seen_at`, since when it is wanted. `handler` names the
-        one that does it, where that is not the queue's.
+        Other options: `idempotency_key`, a name for this work: a second job with it is a `duplicate`; `thread_key`:
+        jobs with the same one run one at a time, in order; `coalesce`, what becomes of a job of the thread that still
+        waits (`"never"`, `"latest"`, `"collect"`); `priority`, higher first; `delay` or `at`, when it may start;
+        `expires`, until when; `attempts` and `lease`, in place of the queue's; `session` and `requester`, who asks;
+        `risk` and `labels`, for policies and for people; `first_seen_at`, since when it has been wanted. `handler`
+        names the handler if it is not the one named like the queue.
         """
         [job] = self._acceptor.jobs(queue, (payload,), handler=handler, **options)
         if otherwise is not None:
@@ -87,10 +87,10 @@ class Accepting(Parts):
     ) -> Receipt:
         """Store one job that came from outside; it is on disk when this returns.
 
-        Where `enqueue` refuses a payload that does not fit its handler, this takes it: it dies as `schema_invalid` at
-        its first claim, where operators here see it. `body_key` is a second key beside `idempotency_key`: what has
-        either is a duplicate. With `newest_counts` it folds into a waiting job of its thread, if its queue does not
-        collect.
+        `enqueue` refuses a payload that does not fit its handler; this accepts it, and the job dies as `schema_invalid`
+        at its first claim, where operators see it. `body_key` is a second key beside `idempotency_key`: a job with
+        either is a duplicate. With `newest_counts` the job folds into a waiting job of its thread, unless its queue
+        collects.
         """
         [job] = self._acceptor.jobs(queue, (payload,), handler=handler, from_outside=True, **options)
         if newest_counts:
@@ -99,7 +99,7 @@ class Accepting(Parts):
         return await self._accept(msgspec.structs.replace(job, body_key=body_key), None)
 
     async def count_ignored(self, queue: str) -> None:
-        """Count what came from outside for a queue and asked for nothing: `stats` shows how much that was."""
+        """Count a request from outside that led to no job of this queue; `stats` shows how many there were."""
         await self._ready()
         await self._store.write(operations.count_ignored, (queue, 1))
 
@@ -136,7 +136,7 @@ class Accepting(Parts):
     ) -> Receipt:
         """Store one HTTP request that a worker will send; it is on disk when this returns.
 
-        The body is sent as JSON, or as it stands if it is text and `headers` name its content type. Without an
+        The body is sent as JSON, or unchanged if it is text and `headers` name its content type. Without an
         idempotency key, a POST or PATCH that may have arrived is not sent again: it dies as `unknown_commit_state`.
         """
         request = http.request(method, url, body=body, headers=headers, timeout=timeout)
@@ -155,12 +155,12 @@ class Accepting(Parts):
         tx: Any = None,
         **options: Unpack[BulkOptions],
     ) -> list[Receipt]:
-        """Store several jobs in one transaction, or in yours: all of them, or none. Receipts come in their order.
+        """Store several jobs in one transaction, or in yours: all or none. Receipts come in the order of the payloads.
 
-        `keys` gives each job its own idempotency key: a list, or a function of the payload; None is no key. What is
-        here already is a `duplicate`, so that the same call can be made again. A key that belongs to another payload is
-        an `IdempotencyConflict`, and then nothing is stored. `first_seen_at` keeps the age of what waited elsewhere,
-        in the same ways, or one moment for all. `otherwise` is called once, for all of them.
+        `keys` gives each job its own idempotency key: a list, or a function of the payload; None is no key. A job that
+        exists already is a `duplicate`, so that you can repeat the call. A key that belongs to another payload is an
+        `IdempotencyConflict`, and then nothing is stored. `first_seen_at` keeps the age of jobs that waited elsewhere:
+        a list, a function of the payload, or one moment for all. `otherwise` is called once, for all of them.
         """
         jobs = self._several_jobs(queue, [*several(payloads)], keys, first_seen_at, {"handler": handler, **options})
         if otherwise is not None:
@@ -170,12 +170,13 @@ class Accepting(Parts):
         return await self._accept_bulk(jobs, tx)
 
     async def enqueue_each(self, jobs: Iterable[Mapping[str, Any]]) -> list[Receipt | StandfastError]:
-        """Store jobs of any queues together; each is answered by itself, with its receipt or with the error.
+        """Store jobs of any queues together; return a receipt or an error for each.
 
-        A job is a dict of what `enqueue` takes: `queue`, `payload` and options; or `http` instead of `payload`, a dict
-        of what `enqueue_http` takes. Those that are refused keep no other out. What has a receipt is on disk.
+        A job is a dict of the arguments of `enqueue`: `queue`, `payload` and options; or `http` instead of `payload`, a
+        dict of the arguments of `enqueue_http`. A refused job does not affect the others. A job with a receipt is on
+        disk.
         """
-        from standfast.application.each import enqueue_each  # noqa: PLC0415 - few processes bring jobs like this
+        from standfast.application.each import enqueue_each  # noqa: PLC0415 - few processes enqueue jobs like this
 
         return await enqueue_each(jobs, self._acceptor, self._admission, self._reception)
 
@@ -199,7 +200,7 @@ class Accepting(Parts):
         if tx is not None:
             return await self._transactions.enqueue(tx, jobs)
         receipts = await self._reception.accept_bulk(jobs)
-        self._point_out(jobs[:1], receipts)  # all are for one handler
+        self._point_out(jobs[:1], receipts)  # all jobs are for one handler
         return receipts
 
     def _point_out(self, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
@@ -210,13 +211,13 @@ class Accepting(Parts):
     def prepare(
         self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Unpack[JobOptions]
     ) -> PreparedJob:
-        """Check one job and give it its id, and store it later, with `store()` or `store_sync()`.
+        """Check one job and give it its id; you store it later, with `store()` or `store_sync()`.
 
-        For code that must name a job before it may exist: what runs when a transaction is committed, for example.
+        For code that must know a job's id before the job may exist: before a transaction is committed, for example.
         """
         [job] = self._acceptor.jobs(queue, (payload,), handler=handler, **options)
         return PreparedJob(job, partial(self._accept, tx=None))
 
     def workflow(self, name: str) -> Workflow:
-        """Begin to write down a workflow: add its steps with `step`, then `await start()`."""
+        """Begin to describe a workflow: add its steps with `step`, then `await start()`."""
         return Workflow(name, self.workflows)

@@ -1,4 +1,4 @@
-"""The arguments of `enqueue_many`: several payloads, and what belongs to each of them."""
+"""The arguments of `enqueue_many`: several payloads, and the values that belong to each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from standfast.typed.job_options import Ages, Keys
 
 
 def several(payloads: Iterable[Any]) -> Iterable[Any]:
-    """Refuse a text or a dict where a list of payloads is due: each of its letters or keys would become a job."""
+    """Refuse a text or a dict instead of a list of payloads: each of its letters or keys would become a job."""
     if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
         raise ConfigurationError(
             f"enqueue_many takes a list of payloads, not one of type {type(payloads).__name__}; "
@@ -23,18 +23,18 @@ def several(payloads: Iterable[Any]) -> Iterable[Any]:
 
 
 def keys_of(payloads: Sequence[Any], keys: Keys) -> list[str | None]:
-    """Give the key of each payload, checked."""
+    """Return the checked key of each payload."""
     found = _one_for_each("keys", payloads, keys)
     return [None if key is None else checked_name(f"keys[{place}]", key) for place, key in enumerate(found)]
 
 
 def ages_of(payloads: Sequence[Any], ages: Ages) -> list[float | None]:
-    """Give since when each payload is wanted, checked."""
+    """Return since when each payload has been wanted, checked."""
     return [moment("first_seen_at", age) for age in _one_for_each("first_seen_at", payloads, ages)]
 
 
 def _one_for_each(what: str, payloads: Sequence[Any], given: Any) -> list[Any]:
-    """Give what belongs to each payload: a function tells of each, or there is one for each."""
+    """Return the value that belongs to each payload: from a function of the payload, or from a list."""
     if callable(given):
         return [given(payload) for payload in payloads]
     if isinstance(given, str | bytes | Mapping | AbstractSet) or not isinstance(given, Iterable):
@@ -52,7 +52,7 @@ def _one_for_each(what: str, payloads: Sequence[Any], given: Any) -> list[Any]:
 
 
 def check_shared_key(jobs: Sequence[NewJob]) -> None:
-    """Refuse one key for payloads that differ: only the first could have it, and all or none must be stored."""
+    """Refuse one key for different payloads: only the first could have it, and all or none must be stored."""
     prints: dict[str, str | None] = {}
     for job in jobs:
         key = job.idempotency_key

@@ -1,4 +1,4 @@
-"""The verbs that call a handler: now and here, later, or again after a call made elsewhere failed."""
+"""The verbs that call a handler: now and here, later, or again after a call made elsewhere has failed."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 AFTERWARDS = 10.0
-"""Seconds that a call whose time is up is given to end, and to have its effects looked at."""
+"""Seconds that a call gets, after its time is up, to end and to have its effects verified."""
 SUBMITTED_LEASE = 600.0
 
 UNFIT = "the result is not what the handler's annotation says ({error}); read it as JSON with result('{id}')"
 
 Over = Callable[[float], Awaitable[bool]]
-"""Waits so many seconds for the end of a call; tells whether there is nothing more to wait for."""
+"""Waits so many seconds for the end of a call; returns whether there is nothing more to wait for."""
 
 
 class StartedCall:
-    """A call that is on disk, and under way if it could start. `id` is its job's."""
+    """A call that is on disk, and under way if it could start. `id` is the id of its job."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class StartedCall:
         self._replying = replying
 
     async def reply(self) -> dict[str, Any]:
-        """Wait for its end, or until its time is up, and say where it stands."""
+        """Wait for the call to end, or until its time is up, and return its state."""
         with self._replying():
             await self._over(self._within)
             return await self._reply()
 
     async def reply_within(self, seconds: float) -> dict[str, Any] | None:
-        """Do the same, but wait no longer than this; None says that it goes on. Waiting less cuts nothing off."""
+        """Do the same, but wait at most this long; None means that the call goes on. A short wait cuts nothing off."""
         return await self._reply() if await self._over(min(seconds, self._within)) else None
 
 
@@ -96,12 +96,12 @@ class Calling(Looking):
         """Call a handler here and now. The call is on disk before it starts, and survives this process.
 
         `handler` is a handler of yours, `"queue/handler"`, the name of a queue with one handler, or a handler's name
-        that is the only one. It starts under the same rules as in a worker: where it may not, the Reply is `queued`
-        and says why. A failure that may pass puts it into the queue, for workers to go on with. The same
-        `idempotency_key` gives the stored result, or where it stands, and never calls twice. Where this process does
-        not have the handler, the call is queued and waited for; where no process ever published it, it is refused
+        that is unique. The call starts under the same rules as in a worker: if it may not start, the Reply is `queued`
+        and says why. After a transient failure it goes into the queue, and workers continue it. The same
+        `idempotency_key` returns the stored result or the current state, and never calls twice. If this process does
+        not have the handler, the call is queued and waited for; if no process ever published it, the call is refused
         with `UnknownHandler`, and nothing is written.
-        A handler of yours that says what it returns gives a Reply whose `result` is of that type; by name it is JSON.
+        If you pass a handler with a return annotation, `result` has that type; if you pass a name, it is JSON.
         """
         refuse_unknown("run", unknown, RunOptions.__annotations__)
         options: dict[str, Any] = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
@@ -119,7 +119,7 @@ class Calling(Looking):
         timeout: Duration | None = None,
         requester: str | None = None,
     ) -> StartedCall:
-        """Do what `run` does up to the handler's start, and wait for its end apart: for who cannot wait that long."""
+        """Do what `run` does up to the handler's start, for callers that cannot wait until it ends."""
         within = calls.checked_timeout(timeout)
         target = await self.resolve_handler(handler)
         options = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
@@ -157,7 +157,7 @@ class Calling(Looking):
         requester: str | None = None,
         **unknown: Never,
     ) -> Reply[Any]:
-        """Have a worker call a handler, once; the Reply comes at once, `queued`, with the id to ask by."""
+        """Let a worker call a handler, once. The Reply comes at once: `queued`, with the id to ask for later."""
         refuse_unknown("submit", unknown, SubmitOptions.__annotations__)
         check_resolved(_returns(handler))
         target = await self.resolve_handler(handler)
@@ -177,11 +177,12 @@ class Calling(Looking):
         idempotency_key: str | None = None,
         requester: str | None = None,
     ) -> Reply[Any]:
-        """Take over a call that failed already, outside: the attempt counts, and the queue goes on from there.
+        """Take over a call that has already failed elsewhere: that attempt counts, and the queue continues from there.
 
-        `error` is the exception, the result that tells of the failure, or a text. What may pass is queued with its
-        backoff, unless the handler is `manual`; what may not, or must not be repeated, is a letter for a person. The
-        same `idempotency_key` takes a call over once, however often it is handed over: the Reply says where it stands.
+        `error` is the exception, the result that describes the failure, or a text. After a transient failure the call
+        is queued with its backoff, unless the handler is `manual`; a call that cannot succeed or must not be repeated
+        becomes a letter for a person. With an `idempotency_key`, a call is taken over once, however often it is handed
+        over: the Reply says where it stands.
         """
         failed = judge(error)
         target = await self.resolve_handler(handler, published_only=False)
@@ -197,9 +198,9 @@ class Calling(Looking):
     # --- how
 
     async def _typed(self, handler: Handler[Any, Any] | str, reply: dict[str, Any]) -> Reply[Any]:
-        """Read a result as the type that its handler returns; one that does not fit is left out, with a warning.
+        """Convert a result to the type that its handler returns; replace one that does not fit with a warning.
 
-        One that is cut in the Reply is fetched whole.
+        A result that is shortened in the Reply is fetched whole.
         """
         kind = _returns(handler)
         if kind is None or reply.get("result") is None:
@@ -215,10 +216,10 @@ class Calling(Looking):
     async def resolve_handler(
         self, handler: Handler | str, *, queues: Collection[str] | None = None, published_only: bool = True
     ) -> Target:
-        """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these.
+        """Find the queue and the handler that a name means; see `run`. With `queues`, search only those queues.
 
-        A name that means none is refused with those that are nearest: `UnknownHandler`. Unless `published_only`, it is
-        taken as a queue's name, as `enqueue` does.
+        A name that means none is refused with `UnknownHandler`, which names the nearest ones. If `published_only` is
+        false, it is taken as a queue's name, as `enqueue` does.
         """
         if not published_only:
             return await handler_names.meant(handler, self._registry, self._declared_elsewhere, queues)
@@ -238,7 +239,7 @@ class Calling(Looking):
         return job
 
     async def _call(self, caller: Caller, job: NewJob, within: float | None) -> tuple[Receipt, Called | None]:
-        """Store and begin a call; while the store is away it is spooled, where that is possible, and not begun."""
+        """Store and begin a call; while the store is away, spool it if possible, and do not begin it."""
         begun: list[Called] = []
 
         async def call(jobs: Sequence[NewJob]) -> list[Accepted]:
@@ -251,7 +252,7 @@ class Calling(Looking):
     async def _queue_for_others(
         self, job: NewJob, within: float | None, requester: str | None, session: str | None
     ) -> StartedCall:
-        """Queue a call for a process that has the handler, to wait until it is settled or the time is up."""
+        """Queue a call for a process that has the handler; its end is awaited until the time is up."""
         receipt = await self._reception.accept(job)
         with _known_to_be_stored(receipt):
             found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
@@ -267,7 +268,7 @@ class Calling(Looking):
         async def reply() -> dict[str, Any]:
             answer = await self._reply(receipt, job, requester)
             if answer["status"] == "ok" and receipt.outcome == "accepted" and session is not None:
-                with suppress(StoreUnavailable):  # then the session has it in its inbox as well
+                with suppress(StoreUnavailable):  # then the session also finds it in its inbox
                     await self.inbox.received(answer["operation_id"], session)
             return answer
 
@@ -298,7 +299,7 @@ def _returns(handler: Handler[Any, Any] | str) -> Any:
 
 @contextmanager
 def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
-    """Mark the error as indefinite where a call is stored and only its reply cannot be given."""
+    """Mark the error as indefinite if the call is stored and only its reply is missing."""
     try:
         yield
     except StoreUnavailable as error:
@@ -311,14 +312,14 @@ def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
 
 
 class _CallEnd:
-    """Waits for the end of a call that was started here; one that was not has nothing to wait for."""
+    """Waits for the end of a call that was started here; for any other call, returns at once."""
 
     def __init__(self, caller: Caller, claim: Claim | None) -> None:
         self._caller = caller
         self._claim = claim
 
     async def __call__(self, seconds: float) -> bool:
-        """Wait. What is cut when its time is up is given time to end; a plain function cannot be cut, and goes on."""
+        """Wait. A call that is cut at its timeout gets time to end; a plain function cannot be cut, and goes on."""
         claim = self._claim
         if claim is None:
             return True

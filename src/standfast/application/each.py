@@ -1,4 +1,4 @@
-"""Several jobs of any queues in one call, each answered by itself: one that is refused keeps no other out."""
+"""Enqueues jobs of any queues in one call, with an answer for each: a refused job does not affect the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from standfast.wings.http import verbs as http
 from standfast.wings.queues.checks import Admission
 
 Answered = Receipt | StandfastError
-"""What became of one job: its receipt, or why it was refused."""
+"""The answer for one job: its receipt, or why it was refused."""
 
 
 async def enqueue_each(
     wanted: Iterable[Mapping[str, Any]], acceptor: Acceptor, admission: Admission, reception: Reception
 ) -> list[Answered]:
-    """Store each job that can be stored; answer for each, in their order."""
+    """Store each job that can be stored; return the answers in the same order."""
     laid_out = [_laid_out(acceptor, each) for each in wanted]
     admitted = [await _admitted(admission, each) for each in laid_out]
     jobs = [each for each in admitted if isinstance(each, NewJob)]
@@ -41,7 +41,7 @@ def _laid_out(acceptor: Acceptor, wanted: Mapping[str, Any]) -> NewJob | Standfa
 
 
 def _call(wanted: Mapping[str, Any]) -> tuple[str, Any, dict[str, Any]]:
-    """Give the arguments of the call that one job stands for."""
+    """Return the arguments of the `enqueue` call that one job stands for."""
     options = {name: value for name, value in wanted.items() if name not in {"queue", "payload", "http"}}
     if "queue" not in wanted:
         raise ConfigurationError("a job without a queue; nothing was written: name its queue")

@@ -1,4 +1,4 @@
-"""When nothing can be stored: call what the caller gave instead, count it, and tell the store once it is back."""
+"""When nothing can be stored: call the caller's fallback, count it, and write the count once the store is back."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FALLBACK = Receipt(None, "fallback", None)
 
 
 def check_otherwise(otherwise: Otherwise) -> None:
-    """Refuse what could not be called, now rather than when the store is away."""
+    """Refuse a fallback that cannot be called, now rather than when the store is away."""
     if not callable(otherwise):
         raise ConfigurationError(f"otherwise must be a function without arguments, not {otherwise!r}")
     try:
         signature = inspect.signature(otherwise)
-    except (TypeError, ValueError):  # written in C, and does not tell
+    except (TypeError, ValueError):  # written in C, without a signature
         return
     try:
         signature.bind()
@@ -39,7 +39,7 @@ def check_otherwise(otherwise: Otherwise) -> None:
 
 
 class Fallbacks:
-    """The calls of this process that went to their fallback and that the store has not been told of."""
+    """Counts the calls of this process that went to their fallback, until the store has counted them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Fallbacks:
     async def unless_stored(
         self, queue: str, otherwise: Otherwise, stored: Awaitable[Answer], instead: Answer
     ) -> Answer:
-        """Give what was stored; if for certain nothing was, call the fallback, and give `instead`."""
+        """Return what was stored; if it is certain that nothing was, call the fallback and return `instead`."""
         try:
             return await stored
         except (StoreUnavailable, Backpressure) as error:
@@ -60,7 +60,7 @@ class Fallbacks:
         return instead
 
     def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
-        """Count and log a fallback; raise instead if the job may be stored: both would then happen.
+        """Count and log a fallback; raise instead if the job may be stored: otherwise both would happen.
 
         A store that has moved, or was closed here, will not be back: its callers must see the error.
         """
@@ -71,7 +71,7 @@ class Fallbacks:
         log.warning("a call for queue %s goes to its fallback: %s", queue, error, extra={"queue": queue})
 
     async def tell(self) -> None:
-        """Have the store count them; while it cannot, they are kept."""
+        """Write the counts to the store; keep them while it cannot take them."""
         with self._lock:
             counts, self.untold = self.untold, Counter()
         if not counts:

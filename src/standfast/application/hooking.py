@@ -1,4 +1,4 @@
-"""What the application wants to do around its jobs: when workers start and end, around attempts, after failures."""
+"""The application's hooks: when workers start and end, around attempts, and after failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Hooking(Parts):
     """Takes the application's hooks. See docs/hooks.md."""
 
     def on_startup(self, hook: LifeHook) -> LifeHook:
-        """Have a function called in every worker process before its first claim: `@sf.on_startup`.
+        """Call a function in every worker process before its first claim: `@sf.on_startup`.
 
         It may be plain or async, and takes no arguments. If it fails, the worker does not start, and claims nothing.
         """
@@ -22,23 +22,23 @@ class Hooking(Parts):
         return hook
 
     def on_shutdown(self, hook: LifeHook) -> LifeHook:
-        """Have a function called in every worker process after its last attempt has ended: `@sf.on_shutdown`.
+        """Call a function in every worker process after its last attempt has ended: `@sf.on_shutdown`.
 
-        It may be plain or async, and takes no arguments. What it raises is logged; after 30 s it is left behind.
+        It may be plain or async, and takes no arguments. Its errors are logged; after 30 s it is no longer waited for.
         """
         self._life.on_shutdown.append(checked_life_hook(hook, "on_shutdown"))
         return hook
 
     def middleware(self, around: Around) -> Around:
-        """Put `async def around(job, call_next)` around every attempt, in order of declaration: `@sf.middleware`.
+        """Wrap `async def around(job, call_next)` around every attempt, in order of declaration: `@sf.middleware`.
 
-        `await call_next()` goes on to the next one and at last to the handler, once; it gives the handler's result, or
-        raises what the handler raised. What the middleware returns or raises is what becomes of the attempt.
+        `await call_next()` calls the next middleware and finally the handler, once; it returns the handler's result or
+        raises its error. What the middleware returns or raises is the outcome of the attempt.
         """
         return self._middleware.declare(around)
 
     def on_failure(self, hook: Hook) -> Hook:
-        """Have a function called with `(job, failure, exception)` when an attempt has failed here: `@sf.on_failure`.
+        """Call a function with `(job, failure, exception)` when an attempt has failed here: `@sf.on_failure`.
 
         It is called after every failed attempt, once its end is written; `failure.final` is true after the last one.
         It may be plain or async and cannot change what happens to the job; errors that it raises are logged and
@@ -48,7 +48,7 @@ class Hooking(Parts):
         return hook
 
     def wrap_handlers(self, wrap: Wrap) -> None:
-        """Have every handler's function wrapped: `wrap(function, is_async=…)` gives the function to call instead.
+        """Wrap every handler's function: `wrap(function, is_async=…)` returns the function to call instead.
 
         For frameworks whose context must be entered and left in the very thread that a plain function runs in.
         """

@@ -1,4 +1,4 @@
-"""The verbs that look: none of them changes a job."""
+"""The verbs that read: none of them changes a job."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from standfast.wings.records.view import Page, job_view
 from standfast.wings.relay import verbs as on_its_way
 
 LOOK_AGAIN = (0.005, 0.25)
-"""`wait` looks after the first pause, then less and less often, up to the second."""
+"""`wait` looks after the first pause; the pauses then grow up to the second."""
 
 
 class Looking(Parts):
-    """Looks at jobs, and at the whole."""
+    """Reads jobs, and the store as a whole."""
 
     async def status(self, id: JobId) -> JobView | None:
-        """Look at a job; looking changes nothing."""
+        """Return a job as it is now, or None; nothing is changed."""
         wanted = id_of(id)
         if (waiting := await self._reception.view(wanted)) is not None:
             return waiting
@@ -57,7 +57,7 @@ class Looking(Parts):
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def _on_its_way(self, wanted: str) -> JobView | None:
-        """Give a job that the store does not have yet, or has only now: it may be brought while this looks."""
+        """Return a job that is not in the store yet, or only since now: it may be delivered while this looks."""
         if not (self._outboxes or self._reception.has_spool):
             return None
         waiting = await self._reception.view(wanted, of_any_process=True)
@@ -66,9 +66,9 @@ class Looking(Parts):
         return waiting or await self._stored(wanted)
 
     async def full_id(self, beginning: str, what: str = "job") -> str:
-        """Complete the id of a job, workflow, approval or redrive from a beginning that no other has.
+        """Complete the id of a job, workflow, approval or redrive from a beginning that only it has.
 
-        One that no id here begins with is given back as it is; one that several begin with is refused.
+        A beginning that no id here has is returned unchanged; one that several ids have is refused.
         """
         await self._ready()
         return await prefixes.full_id(self._store, beginning, what)
@@ -93,8 +93,8 @@ class Looking(Parts):
     ) -> Page:
         """List jobs, newest first; the page's `next_cursor` leads to the older ones.
 
-        `label` is `name` or `name:value`. `q` is looked for, as it is written, in ids, handlers, keys, payloads and
-        failures. `possible_duplicate` chooses jobs that may have had their effect twice, or with False the others.
+        `label` is `name` or `name:value`. `q` is searched for literally in ids, handlers, keys, payloads and failures.
+        `possible_duplicate` selects jobs that may have had their effect twice, or with False the others.
         """
         filters = {
             "queue": queue,
@@ -112,7 +112,7 @@ class Looking(Parts):
         return search.page(found, now=self._store.now(), skew=self._store.skew(), q=q)
 
     async def wait(self, id: JobId, timeout: Seconds) -> JobView:
-        """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
+        """Wait until a job is settled: final, held, or dead without an automatic replay to come."""
         give_up = time.monotonic() + timeout
         pause, longest = LOOK_AGAIN
         wanted = id_of(id)
@@ -131,18 +131,18 @@ class Looking(Parts):
             pause = min(longest, pause * 1.5)
 
     async def result(self, id: JobId, key: str | None = None) -> Any:
-        """Give a job's whole result, or one key of it; a job that is not done has none."""
+        """Return a job's whole result, or one key of it; a job that is not done has no result."""
         found = await self.status(id)
         if found is None:
             raise UnknownJob.for_id(id_of(id))
         return found.result if key is None else part_of(found, key)
 
     def exists(self) -> bool:
-        """Tell whether there is a store to open; the first use makes one that is not."""
+        """Return whether the store exists; the first use creates one that does not."""
         return self._store.location.exists()
 
     async def health(self) -> dict[str, Any]:
-        """Judge the store by what it holds; while it is away, by what waits for it on this host."""
+        """Judge the store by its contents; while it is away, by the jobs that wait for it on this host."""
         try:
             return await self._judge()
         except (StoreUnavailable, WrongAddress) as error:
@@ -157,7 +157,7 @@ class Looking(Parts):
         return await overview.health(self._store, await self._reception.spool_status())
 
     async def ready(self) -> None:
-        """Return if work is taken right now: the store answers, is not in trouble and has room. Else raise why."""
+        """Return if work is accepted now: the store answers, has no trouble and has room. Otherwise raise why not."""
         await self._ready()
         if self._store.trouble:
             raise StoreUnavailable(self._store.trouble, definite=True)
@@ -165,22 +165,22 @@ class Looking(Parts):
             raise LowDisk("the disk is low", definite=True)
 
     async def doctor(self, *, full: bool = False) -> dict[str, Any]:
-        """Examine the store, also one that cannot be opened; one that is not there yet is not created.
+        """Examine the store, even one that cannot be opened; a store that does not exist yet is not created.
 
-        It is read once as a whole; `full` also compares every index with its table, which takes longer.
+        The whole store is read once; `full` also compares every index with its table, which takes longer.
         """
         return await doctor.examine(
             self._store, self._judge, self._reception.spool_status, self.audit.verify, full=full
         )
 
     async def migrate(self) -> tuple[int, int]:
-        """Bring the store's schema forward, as every opening does; give its number before and after."""
+        """Upgrade the store's schema, as every opening does; return its version before and after."""
         before = self._store.location.schema_version()
         await self._ready()
         return before, self._store.location.schema_version()
 
     async def stats(self) -> dict[str, Any]:
-        """Show counts: what the store has now, and what happened so far."""
+        """Return counts of what the store holds now, and of what has happened so far."""
         try:
             await self._ready()
             return await overview.stats(self._store, await self._reception.spool_status())
@@ -191,12 +191,12 @@ class Looking(Parts):
             raise
 
     async def workers(self) -> list[dict[str, Any]]:
-        """Give every live worker, the oldest first: where it is, what it serves, and what it runs now."""
+        """Return every live worker, the oldest first: where it is, what it serves, and what it runs now."""
         await self._ready()
         return await worker_list.workers(self._store)
 
     async def measures(self) -> Measures:
-        """Measure everything, for `/metrics`; while the store is away, what waits for it on this host."""
+        """Measure everything, for `/metrics`; while the store is away, the jobs that wait for it on this host."""
         spooled = await self._reception.spool_status()
         try:
             await self._ready()
@@ -207,14 +207,14 @@ class Looking(Parts):
             return measures.measure_away(spooled)
 
     async def explain(self, id: JobId) -> str:
-        """Say in one sentence, with evidence, why a job is where it is."""
+        """Explain in one sentence, with evidence, why a job is where it is."""
         found = await self.snapshot(id)
         if found is None:
             raise UnknownJob.for_id(id_of(id))
         return await found.explain()
 
     async def snapshot(self, id: JobId) -> Snapshot | None:
-        """Give a job, and what explains it as it was at that moment; None if there is none."""
+        """Return a job with what explains its state at this moment; None if there is no such job."""
         wanted = id_of(id)
         waiting = await self._reception.view(wanted)
         if waiting is None:
@@ -232,7 +232,7 @@ class Looking(Parts):
     async def subscribe(
         self, kinds: Collection[str] | None = None, queue: str | None = None, after: int | None = None
     ) -> AsyncIterator[Notice]:
-        """Give notices of what happens to jobs, in commit order, from every process; `after` resumes behind a `seq`."""
+        """Yield notices of what happens to jobs, in commit order, from every process; `after` resumes after a `seq`."""
         await self._ready()
         async for notice in self._journals.subscribe(kinds, queue, after):
             yield notice
@@ -243,15 +243,15 @@ class Looking(Parts):
         queues: Collection[str] | None = None,
         after: int | None = None,
     ) -> Reader:
-        """Give what reads notices bit by bit, for those who do something else meanwhile; `subscribe` has no end."""
+        """Return a reader that gives notices in batches, for code that does other things; `subscribe` has no end."""
         await self._ready()
         return await self._journals.reader(kinds, queues, after)
 
     def as_event(self, notice: Notice) -> dict[str, Any]:
-        """Give a notice as it is told outside: as CloudEvents 1.0 has it."""
+        """Return a notice in the form for receivers outside: CloudEvents 1.0."""
         return notices.cloud_event(notice, self._notify.source)
 
     async def backup(self, path: str | Path) -> dict[str, Any]:
-        """Copy the store to a new file while work goes on, verified when this returns; tell what the copy holds."""
+        """Copy the store to a new file while work goes on, and verify the copy; return what it holds."""
         await self._ready()
         return await backup.back_up(self._store, path)

@@ -1,4 +1,4 @@
-"""The verbs that change what becomes of a job that is there."""
+"""The verbs that change what becomes of an existing job."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Operating(Parts):
         by: str | None = None,
         session: str | None = None,
     ) -> Reply[Any]:
-        """Run a job again as soon as possible: a waiting one now, a letter by replay. A running one is left alone.
+        """Run a job again as soon as possible: a waiting job now, a letter by replay. A running job is left alone.
 
-        With `probe`, a function or a URL, once that says yes (True, or 2xx); if it does not within `timeout`,
-        not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
-        `by` is who asks, where that is not the session, else the operating system's user. With `session`, an agent
+        With `probe`, a function or a URL, the job runs once that says yes (True, or 2xx); if it does not within
+        `timeout`, the job does not run, and the Reply says why as `probe`. Only this call waits; nothing is stored.
+        `by` is who asks; the default is the session, or else the operating system's user. With `session`, an agent
         asks: a letter that is `manual` or may have landed then waits for a person's approval.
         """
         await self._ready()
@@ -39,9 +39,9 @@ class Operating(Parts):
         return cast("Reply[Any]", reply)
 
     async def cancel(self, id: JobId, *, by: str | None = None) -> JobView:
-        """End a job that is no longer wanted. A running one is asked, and ends cancelled unless it succeeds.
+        """End a job that is no longer wanted. A running job is asked to stop, and ends cancelled unless it succeeds.
 
-        `by` is who asks, where that is not the operating system's user; the job's history keeps it.
+        `by` is who asks; the default is the operating system's user. The job's history keeps it.
         """
         await self._ready()
         return await self._operations.cancel(id, by=by or user())

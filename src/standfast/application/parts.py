@@ -1,4 +1,4 @@
-"""What a Standfast is made of: each part is one room's, and knows nothing of the object that holds it."""
+"""The parts of a Standfast: each belongs to one package, and knows nothing of the object that holds it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from standfast.worker.worker import Worker
 
 
 class Parts:
-    """The parts of one queue, made and not yet opened; the verbs are in the classes that build on it."""
+    """The parts of one Standfast, created but not yet opened; its subclasses have the verbs."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
         self.settings = settings.load(url, os.environ)
@@ -99,15 +99,15 @@ class Parts:
         self._callers = Callers(self._new_caller)
 
     def publish_nothing(self) -> None:
-        """Leave every rule in the store as it is, whatever file or code is here: for a process that only looks."""
+        """Leave every rule in the store as it is, whatever this file and code declare: for processes that only read."""
         self._declared.publish_nothing()
 
     def _own_queues(self) -> frozenset[str]:
-        """Give the queues that this process declares or serves."""
+        """Return the queues that this process declares or serves."""
         return frozenset(self._declared.rules) | frozenset(queue for queue, _ in list(self._registry.own))
 
     def _new_store(self) -> Store:
-        """Make the store, not yet open."""
+        """Create the store without opening it."""
         given = self.settings
         return store_at(
             given.url.value,
@@ -118,25 +118,25 @@ class Parts:
         )
 
     def _make_working(self) -> None:
-        """Make what knows the workers of this process, and the child processes of isolated handlers."""
+        """Create what keeps this process's workers, hooks, outboxes and child processes."""
         self._workers: WeakSet[Worker] = WeakSet()
         self._wraps: list[Wrap] = []
-        """What frameworks put around the function of each handler."""
+        """What frameworks wrap around the function of each handler."""
         self._outboxes = Outboxes()
         self._children = Children()
         self._life = LifeHooks()
         self._middleware = Middleware()
         self._importable: set[Handler] = set()
-        """The isolated handlers that a child process was seen to import."""
+        """The isolated handlers that a child process is known to be able to import."""
 
     def _make_scheduling(self) -> None:
-        """Make what knows schedules, and those that are declared here."""
+        """Create the schedules, and those declared in this process."""
         self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
         self._declared_schedules = DeclaredSchedules(self._store, self.schedules, self._own_queues)
         self._declared.further = lambda: {**self._declared_schedules.statement(), **self._default_replay.statement()}
 
     def _make_telling(self) -> None:
-        """Make what tells of what happens, here and outside."""
+        """Create notices, subscriptions and alerts."""
         self._notify = read_notify(self.settings.notify, self.settings.config.value)
         cursors = Cursors(self._store, self._notify)
         self._declared.add_publisher(cursors.begin)
@@ -149,24 +149,24 @@ class Parts:
         self._lookout = Lookout(self._store, self.clock, wrong_now)
 
     def _new_reception(self) -> Reception:
-        """Make what takes jobs in."""
+        """Create what accepts jobs."""
         parts = (self._store, self._store.spool(), self._declared, self._fallbacks)
         return Reception(*parts) if self.tracing is None else TracedReception(self.tracing, *parts)
 
     def _new_transactions(self) -> Transactions:
-        """Make what writes jobs inside transactions of callers."""
+        """Create what writes jobs inside callers' transactions."""
         parts = (self._store, self._ready, self.clock)
         return Transactions(*parts) if self.tracing is None else TracedTransactions(self.tracing, *parts)
 
     def _new_shared_settings(self) -> SharedSettings:
-        """Make what publishes the settings that every process reads in the store."""
+        """Create what publishes the settings that every process reads from the store."""
         given = self.settings
         return SharedSettings(
             self._store, self._declared, groups=given.groups, hidden=given.hidden, replay=self._default_replay
         )
 
     def _new_letters(self) -> DeadLetters:
-        """Make what decides about letters."""
+        """Create what decides about letters."""
         return DeadLetters(
             self._store,
             self._ready,
@@ -179,17 +179,17 @@ class Parts:
         )
 
     def _new_consent(self) -> Consent:
-        """Make what asks sessions for consent."""
+        """Create what asks sessions for consent."""
         lifetime = self.settings.consent_lifetime.value
         return Consent(self._store, self._ready, self._registry, self.policy.known, lifetime=lifetime)
 
     def _new_browser_sessions(self) -> BrowserSessions:
-        """Make what signs browsers in."""
+        """Create what signs browsers in."""
         lasting = {"idle": self.settings.session_idle.value, "lifetime": self.settings.session_lifetime.value}
         return BrowserSessions(self._store, self._ready, self.tokens, **lasting)
 
     def _new_caller(self) -> Caller:
-        """Make what runs the calls of one event loop."""
+        """Create what runs the calls of one event loop."""
         return Caller(
             self._store,
             self._registry,

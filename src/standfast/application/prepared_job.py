@@ -1,4 +1,4 @@
-"""A job that was checked and has its id, and is stored later: once a transaction of the caller's is committed, say."""
+"""A job that is checked and has its id, to be stored later: once the caller's transaction is committed, for example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.job import NewJob, Receipt
 
 
 class PreparedJob:
-    """Nothing of it is in the store until `store` or `store_sync` returns. Storing it twice stores it once."""
+    """A job that is not in the store until `store` or `store_sync` returns. Storing it twice stores it once."""
 
     def __init__(self, job: NewJob, accept: Callable[[NewJob], Coroutine[Any, Any, Receipt]]) -> None:
         self.id = job.id
@@ -18,7 +18,7 @@ class PreparedJob:
         self._accept = accept
 
     async def store(self) -> Receipt:
-        """Store it; it is on disk when this returns."""
+        """Store the job; it is on disk when this returns."""
         return await self._accept(self._job)
 
     def store_sync(self) -> Receipt:

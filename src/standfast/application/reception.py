@@ -30,15 +30,15 @@ log = logging.getLogger("standfast.queue")
 
 Enqueue = Callable[[Sequence[NewJob]], Awaitable[list[Accepted]]]
 LET_PASS = 1.0
-"""Seconds that a call waits for the jobs before it while they are being brought."""
+"""Seconds that a call waits while earlier jobs are brought from the spool to the store."""
 
 
 class SpoolFirst(StoreUnavailable):
-    """The store may be there, but other jobs come first."""
+    """The store may be available, but earlier jobs must be brought to it first."""
 
 
 class Reception:
-    """Accepts jobs. While the spool is not empty everything goes through it: nothing overtakes what came before."""
+    """Accepts jobs. While the spool is not empty, every job goes through it: none overtakes an earlier one."""
 
     def __init__(self, store: Store, spool: Spool | None, declared: Declarations, fallbacks: Fallbacks) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class Reception:
     # --- accepting
 
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
-        """Take one job in; `enqueue` stores it, where that is more than that."""
+        """Accept one job; `enqueue` replaces the plain way of storing it."""
         if enqueue is None and self._spool is None and self._declared.published is self._declared.newest:
             answer = await self._store.write(intake.enqueue, job)
         else:
@@ -62,12 +62,12 @@ class Reception:
         return receipt(answer, job)
 
     async def accept_bulk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Take in all of these jobs, or none."""
+        """Accept all of these jobs, or none."""
         answers = await self._stored(jobs, self._enqueue_bulk)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
     async def accept_each(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        """Take in each of these jobs that can be stored; answer for each by itself."""
+        """Accept each of these jobs that can be stored; return an answer for each."""
         return await self._stored(jobs, self._enqueue)
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
@@ -95,14 +95,14 @@ class Reception:
         return await run_off_loop(self._put, spool, jobs, refused)
 
     def _ask_once(self, spool: Spool) -> asyncio.Future[StoreUnavailable | None]:
-        """Ask once for all calls of this loop that wait: they go on in the order they came."""
+        """Ask once for all waiting calls of this loop: they continue in the order they came."""
         asked = self._asking
         if asked is None or asked.done() or asked.get_loop() is not asyncio.get_running_loop():
             asked = self._asking = run_in_thread(self._refusal, spool)
         return asyncio.shield(asked)
 
     def _refusal(self, spool: Spool) -> StoreUnavailable | None:
-        """Say why jobs cannot go to the store itself; one that is being opened is waited for until the deadline."""
+        """Return why jobs cannot go to the store itself; wait until a deadline for a store that is being opened."""
         self._store.check_not_closed()
         forwarder = self._forwarder(spool)
         if spool.waiting or spool.look():
@@ -120,7 +120,7 @@ class Reception:
         return None
 
     def _put(self, spool: Spool, jobs: Sequence[NewJob], refused: StoreUnavailable) -> list[Accepted]:
-        """Write jobs down here; where that fails too, tell their caller whether they can be in either place."""
+        """Write jobs to the spool; if that fails too, the error says whether they can be in either place."""
         try:
             spool.put(jobs, self._store.moment(), spooled.server_message(refused), unsure=not refused.definite)
         except StoreUnavailable as error:
@@ -134,7 +134,7 @@ class Reception:
     # --- looking
 
     async def view(self, job_id: str | None, *, of_any_process: bool = False) -> JobView | None:
-        """Give a job that waits in the spool, which other processes of this host may fill, too."""
+        """Return a job that waits in the spool, which other processes of this host may fill too."""
         self._store.check_not_closed()
         spool = self._spool
         if spool is None or (spool.waiting is False and not spool.refuses and not of_any_process):
@@ -148,7 +148,7 @@ class Reception:
         return self._spool is not None
 
     async def spool_status(self) -> SpoolStatus | None:
-        """Tell what waits in the spool; None for a store that needs none."""
+        """Return what waits in the spool; None for a store without a spool."""
         self._store.check_not_closed()
         if self._spool is None:
             return None
@@ -161,18 +161,18 @@ class Reception:
     # --- life
 
     async def open(self) -> None:
-        """Open the store. Where there is a spool, it may be away: jobs are accepted all the same."""
+        """Open the store. If there is a spool, the store may be away: jobs are still accepted."""
         try:
             await self._declared.publish()
         except StoreUnavailable as error:
             if self._spool is None:
                 raise
             log.warning("the store is away, jobs are spooled in %s: %s", self._spool.path, error)
-        if self._spool is not None:  # something may wait there since this process, or another, was last up
+        if self._spool is not None:  # jobs may wait there since this process, or another one, last ran
             self._forwarder(self._spool)
 
     def close(self) -> None:
-        """Bring what can be brought at once; the rest waits for the next process of this host."""
+        """Bring the jobs that can be brought at once to the store; the rest wait for the next process of this host."""
         with self._making:
             opened, self._forwarder_of = self._forwarder_of, None
         if opened is not None and opened[0] == os.getpid():
@@ -181,7 +181,7 @@ class Reception:
             self._spool.close()
 
     def _forwarder(self, spool: Spool) -> Forwarder:
-        """Give the forwarder of this process: a forked child does not have its parent's thread."""
+        """Return the forwarder of this process: a forked child does not have its parent's thread."""
         with self._making:
             made = self._forwarder_of
             if made is None or made[0] != os.getpid() or not made[1].alive:

@@ -1,4 +1,4 @@
-"""Registering handlers: what `@sf.handler` is given is checked, and its types are read from the function."""
+"""Registers handlers: checks the arguments of `@sf.handler`, and reads the types from the function."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ R = TypeVar("R")
 
 
 class HandlerOptions(TypedDict, total=False):
-    """What `@sf.handler` takes beside the queue and `input`."""
+    """The options of `@sf.handler` besides the queue and `input`."""
 
     name: str | None
-    """The handler's name; unless given, the queue's."""
+    """The handler's name; by default, the queue's."""
     replay: ReplayMode | None
-    """What follows an unknown outcome: `"replay"` repeats it, `"verify_first"` looks at its effects first, `"manual"`
-    leaves every repeat to a person. Unless given, `[store] replay` decides."""
+    """What follows an unknown outcome: `"replay"` repeats the job, `"verify_first"` looks at its effects first,
+    `"manual"` leaves every repeat to a person. By default, `[store] replay` decides."""
     effects: Effects
-    """Its side effects, each with a way to look whether it landed, or a function that gives them for a job."""
+    """Its side effects, each with a way to look whether it happened, or a function that returns them for a job."""
     requires: Requires
-    """Probes, functions or URLs: while one says no, jobs of this handler wait without spending attempts."""
+    """Probes (functions or URLs): while one says no, jobs of this handler wait without spending attempts."""
     consent: bool
-    """Whether a session must have consented before this is entered for it."""
+    """Whether a session must consent before the handler runs for it."""
     risk: Risk | None
-    """How much harm a mistake does: `"low"`, `"medium"`, `"high"` or `"critical"`; policies match it."""
+    """How much harm a mistake would do: `"low"`, `"medium"`, `"high"` or `"critical"`; policies match it."""
     timeout: float | None
-    """How many seconds an attempt may take; unless given, the queue's `timeout`."""
+    """How many seconds an attempt may take; by default, the queue's `timeout`."""
     soft: bool
     """Whether a returned `{"error": …}` or `{"success": False}` counts as a failure."""
     when_landed: WhenLanded | None
     """What to do if a look finds that every effect happened: `"resume"` runs the handler again with `e.done` true,
-    `"complete"` completes the job. Unless given, a handler that uses `job.effect` or `job.once` is resumed."""
+    `"complete"` completes the job. By default, a handler that uses `job.effect` or `job.once` is resumed."""
     isolate: bool
     """Whether a plain function runs in a child process, which is killed at its timeout or cancel."""
 
 
 class Register(Protocol):
-    """What `@sf.handler(queue)` gives: it makes a handler of a function, typed by the function's annotations."""
+    """What `@sf.handler(queue)` returns: it turns a function into a handler, typed by the function's annotations."""
 
     @overload
     def __call__(self, function: Callable[[Job[T]], Awaitable[R | Snooze | Cancel]], /) -> Handler[T, R]: ...
@@ -60,7 +60,7 @@ class Register(Protocol):
 
 
 class RegisterInput(Protocol[T]):
-    """What `@sf.handler(queue, input=Mail)` gives; where payloads are collected, the job has a list of them."""
+    """What `@sf.handler(queue, input=Mail)` returns; if payloads are collected, the job has a list of them."""
 
     @overload
     def __call__(self, function: Callable[[Job[T]], Awaitable[R | Snooze | Cancel]], /) -> Handler[T, R]: ...
@@ -73,7 +73,7 @@ class RegisterInput(Protocol[T]):
 
 
 def types_of(function: Callable[..., Any], handler: str, given: Any, where: FrameType) -> dict[str, Any]:
-    """Give the types of a handler's payloads and results; `where` it is registered, its annotations are known."""
+    """Return the types of a handler's payloads and results; `where` is the frame whose names its annotations use."""
     said = annotated(function, handler, Job, where)
     kind = settled(given, said.input, handler)
     if said.input is not None:
@@ -91,7 +91,7 @@ def declare(
     consent: bool = False,
     when_landed: str | None = None,
 ) -> Declaration:
-    """Check what `@sf.handler` was given."""
+    """Check the arguments of `@sf.handler`."""
     if not isinstance(queue, str):
         raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
     if replay not in get_args(ReplayMode):

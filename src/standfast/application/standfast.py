@@ -1,4 +1,4 @@
-"""Standfast: the object an application holds. It declares, accepts, looks and works; each verb's rules live below."""
+"""Standfast: the object an application holds. It declares, accepts, reads and works; lower layers hold the rules."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ T = TypeVar("T")
 
 
 class Standfast(Hooking, Accepting, Calling, Looking, Operating):
-    """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go.
+    """A durable queue on one store. It opens itself on first use; `await sf.close()` or `async with` closes it.
 
-    Once closed, every use raises, and nothing is opened: neither a store nor a file.
+    Once closed, every use raises `StoreClosed`, and opens neither a store nor a file.
     """
 
     @property
@@ -72,7 +72,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
     def queue(self, name: str, **rules: Unpack[QueueOptions]) -> QueueRules:
         """Declare a queue's rules; `standfast.toml` overrides them. A second call changes only the rules it names.
 
-        `QueueOptions` says what each means. For the names in `standfast.profiles` the defaults are the ready-made ones.
+        `QueueOptions` says what each rule means. A queue named in `standfast.profiles` takes its defaults from there.
         """
         given = self._declared.with_earlier(name, rules)
         said = rules_for(name, **given)
@@ -104,20 +104,20 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         isolate: bool = False,
         **unknown: Never,
     ) -> Any:
-        """Register a function, plain or async, as the one that does a queue's work.
+        """Register a function, plain or async, as a handler of a queue.
 
         `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects` before a repeat
-        if any may be there; `"manual"` leaves every repeat to a person. The default is `[store] replay` of
+        if any may have happened; `"manual"` leaves every repeat to a person. The default is `[store] replay` of
         `standfast.toml`, else `"replay"`. `when_landed` says what to do if that look finds that every effect happened:
         `"resume"` runs the handler again with `e.done` true, so that the code after the effects runs too; `"complete"`
-        completes the job; without it, handlers that record effects are resumed. See docs/effects.md.
-        With `consent`, it is entered only for sessions that have consented (`sf.consent`); see docs/sessions.md.
+        completes the job; by default, handlers that record effects are resumed. See docs/effects.md.
+        With `consent`, it runs only for sessions that have consented (`sf.consent`); see docs/sessions.md.
         `requires` are probes, functions that say yes or URLs that answer 2xx: while one says no, the handler is
         disabled in this process, and its jobs wait without spending attempts. See docs/agents.md.
         With `isolate`, a plain function runs in a child process, which is killed with all it started at its timeout or
-        cancel; see docs/isolation.md.
-        The type of one payload is read from its annotation, `job: Job[Mail]`: `job.input` is a Mail then. `input` says
-        the same where there is none; where payloads are collected, write `job: Job[list[Mail]]` and `input=Mail`.
+        when the job is cancelled; see docs/isolation.md.
+        The payload's type is read from the annotation: with `job: Job[Mail]`, `job.input` is a Mail. Without an
+        annotation, pass `input=Mail`. If payloads are collected, write `job: Job[list[Mail]]` and `input=Mail`.
         """
         refuse_unknown_of_handler(queue, unknown, ("input", *HandlerOptions.__annotations__))
         said: dict[str, Any] = {"consent": consent, "when_landed": when_landed, "risk": risk, "timeout": timeout}
@@ -130,9 +130,9 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
 
         def register(function: Callable[..., Any]) -> Handler:
             made: Callable[..., Handler] = Handler
-            where = sys._getframe(1)  # noqa: SLF001 - what a child has to import, and where annotations are known
+            where = sys._getframe(1)  # noqa: SLF001 - names the module that a child imports, and resolves annotations
             if isolate:
-                # The module that calls this, unless it does so for another one.
+                # The module that calls this, unless it registers for another module.
                 module = getattr(function, "registered_in", where.f_globals.get("__name__", ""))
                 made = partial(IsolatedHandler, children=self._children, module=module)
             types = types_of(function, declaration.name, input, where)
@@ -162,21 +162,21 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         overlap: bool = False,
         **options: Unpack[ScheduleOptions],
     ) -> None:
-        """Declare a schedule beside the handlers: workers and servers publish it when they start.
+        """Declare a schedule in code, next to the handlers: workers and servers publish it when they start.
 
-        The options are those of `sf.schedules.add`. One that is unchanged keeps its next run and its pause. Once no
-        process declares it any more, it is paused and named by `sf.health()`; see docs/schedules.md.
+        The options are those of `sf.schedules.add`. An unchanged schedule keeps its next run and its pause. Once no
+        process declares it any more, it is paused, and `sf.health()` names it; see docs/schedules.md.
         """
-        where = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - in which code it stands
+        where = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - the module that declares it
         times: dict[str, Any] = {"cron": cron, "every": every, "at": at, "tz": tz}
         ticks: dict[str, Any] = {"missed": missed, "jitter": jitter, "overlap": overlap}
         self._declared_schedules.declare(name, where, queue=queue, payload=payload, **times, **ticks, **options)
 
     def error_kinds(self, kinds: Mapping[str, str]) -> None:
-        """Declare error kinds of yours, each with its class: `sf.error_kinds({"vault_locked": "transient"})`.
+        """Declare your own error kinds, each with its class: `sf.error_kinds({"vault_locked": "transient"})`.
 
-        A handler that raises or returns such an `error_kind` is then judged by it: `transient` and `unknown` are
-        repeated, `permanent` is not. It holds for this process; declare them where your handlers are.
+        They classify the failures of handlers that raise or return such an `error_kind`: `transient` and `unknown` are
+        repeated, `permanent` is not. This applies to this process; declare them where your handlers are.
         """
         declare_kinds(kinds)
 
@@ -193,9 +193,9 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
     ) -> Worker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue.
 
-        `total` limits the slots over all queues, too; while they are few, queues take turns.
+        `total` also limits the slots over all queues; while few are free, queues take turns.
         `suspects` is the command that runs `run_suspects` in a process of its own, for jobs whose worker died while it
-        ran them; without one, this worker runs them itself, each while it holds nothing else.
+        ran them; without it, this worker runs them itself, one at a time, while it holds no other job.
         """
         return self._new_worker(queues, concurrency, grace=grace, suspects=suspects, total=total, life=self._life)
 
@@ -240,7 +240,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         return made
 
     async def _ready_to_work(self) -> None:
-        """Have what was declared published, and see to it that child processes can run what is isolated."""
+        """Publish the declarations, and check that child processes can import the isolated handlers."""
         handlers = [each for each in self._registry.own.values() if isinstance(each, IsolatedHandler)]
         await check_importable([each for each in handlers if each not in self._importable])
         self._importable.update(handlers)
@@ -248,12 +248,12 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         await self._declared_schedules.publish()
 
     def _with_carrier(self, queues: Sequence[str] | None) -> Sequence[str] | None:
-        """Have a worker of named queues also serve the internal queues: no other worker may do so."""
+        """Add the internal queues to a worker's named queues: perhaps no other worker serves them."""
         carriers = [each for each in (QUEUE, subscribers.QUEUE) if self._registry.find(each, each) is not None]
         return queues if queues is None else [*queues, *(each for each in carriers if each not in queues)]
 
     def _alerting(self) -> list[Loop]:
-        """Give what finds alerts; where `[notify]` names surfaces, serve the queue that carries them out, too."""
+        """Return the loops that find alerts; if `[notify]` names surfaces, also serve the queue that delivers them."""
         looking = Loop("lookout", LOOK_EVERY, self._lookout.look)
         if not self._notify.surfaces and self._notify.pain is None:
             return [looking]
@@ -266,11 +266,11 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         return [looking, Loop("teller", FOLLOW_EVERY, self._announcer.announce), *([following] if following else [])]
 
     def _scheduling(self) -> Loop:
-        """Keep the schedules alive that are declared here, and pause those that are gone from the code."""
+        """Return the loop that keeps the schedules declared here alive, and pauses those removed from the code."""
         return Loop("declared schedules", SCHEDULES_EVERY, self._declared_schedules.keep_up)
 
     def _subscribing(self) -> list[Loop]:
-        """Carry notices to those who subscribed, where `[notify]` names any."""
+        """Return the loop that delivers notices to the subscribers in `[notify]`, if it names any."""
         if not self._notify.subscribers:
             return []
         if self._registry.find(subscribers.QUEUE, subscribers.QUEUE) is None:
@@ -281,10 +281,10 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
 
     @asynccontextmanager
     async def alerting(self) -> AsyncIterator[None]:
-        """Look for alerts in a process that runs no jobs: `async with sf.alerting(): ...`. Workers do it by themselves.
+        """Look for alerts in a process that runs no jobs: `async with sf.alerting(): ...`. Workers do so anyway.
 
-        Somebody must look where no worker does: that there is none may be what is wrong. So where `[notify]` says whom
-        to tell, what carries that out is a worker of its own here, for nothing else.
+        Some process must look even if there is no worker: that may be just what is wrong. So if `[notify]` says whom to
+        tell, this runs a worker of its own that does nothing but deliver.
         """
         async with AsyncExitStack() as stack:
             if self._notify.speaks:
@@ -294,7 +294,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
             yield
 
     async def _look_alone(self, stack: AsyncExitStack) -> None:
-        """Look for alerts where no surface is configured, until the stack ends."""
+        """Look for alerts without a configured surface, until the stack ends."""
         loops = [*self._alerting(), self._scheduling()]
         await self._ready()
         await self._declared_schedules.publish()
@@ -312,10 +312,10 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         total: int | None = None,
         process: ProcessOptions | None = None,
     ) -> Ending:
-        """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once.
+        """Work until a signal comes: the first SIGTERM or SIGINT drains, a second one exits at once.
 
-        `process` has what else `standfast worker` offers (`--once`, `--recycle-after`, `--alive`); the answer says why
-        it ended.
+        `process` has the other options of `standfast worker` (`--once`, `--recycle-after`, `--alive`); the return value
+        says why it ended.
         """
         where = settings.without_password(self.settings.url.value)
         make = partial(self.worker, queues, concurrency, grace=grace, suspects=suspects, total=total)
@@ -326,16 +326,16 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
     ) -> None:
         """Run jobs whose worker died while it ran them, one at a time, until none is left or the parent is gone.
 
-        `tell` is a pipe on which the parent hears that this process can run them.
+        `tell` is a pipe that tells the parent when this process can run them.
         """
         make = partial(self._new_worker, queues, 1, grace=grace, suspects_only=True, life=self._life)
         asyncio.run(run_suspects_until_none(self, make, parent, tell))
 
     def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY, with_workers: bool = False) -> Outbox:
-        """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
+        """Bring here the jobs enqueued with `tx=` in your own database; `connect` opens it, as `sqlite3` does.
 
-        `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once. Said once
-        where your handlers are, `sf.outbox(connect, with_workers=True)` has every worker look as long as it runs.
+        `async with sf.outbox(connect):` looks every `every` seconds; `await outbox.relay()` looks once. Called once
+        where your handlers are, `sf.outbox(connect, with_workers=True)` makes every worker look as long as it runs.
         """
         made = Outbox(self._store, self._ready, Table(self._store, connect), every)
         self._outboxes.add(made, with_workers=with_workers)
@@ -344,23 +344,23 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
     # --- life
 
     async def open(self) -> Self:
-        """Open the store and publish what was declared; where jobs are spooled, it may still be away.
+        """Open the store and publish the declarations; if jobs can be spooled, the store may still be away.
 
-        The first use opens it, too; after `close` only this does.
+        The first use also opens it; after `close` only this does.
         """
         self._store.reopen()
         await self._reception.open()
         return self
 
     async def close(self) -> None:
-        """Drain what still works here, and let go of the store and of receivers.
+        """Drain the workers of this process, and close the store and the HTTP connections.
 
-        Whatever is called afterwards raises `StoreClosed`, until `open` or `async with` opens it again.
+        Every later call raises `StoreClosed`, until `open` or `async with` opens it again.
         """
         await drain_all(self._workers)
         try:
             await self._callers.close()
-        except asyncio.CancelledError:  # nothing is granted any more time, and yet let go of in order
+        except asyncio.CancelledError:  # nothing gets more time, but everything is still closed in order
             await self._let_go()
             raise
         await self._let_go()
@@ -377,13 +377,13 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         await self._outboxes.close()
 
     async def __aenter__(self) -> Self:
-        """Open."""
+        """Open the store; see `open`."""
         return await self.open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the store; see `close`."""
         await self.close()
 
 
@@ -392,7 +392,7 @@ _making_default = ForkableLock()
 
 
 def default() -> Standfast:
-    """Give the process-wide queue, made on first use from the environment and `standfast.toml`."""
+    """Return the process-wide Standfast, created on first use from the environment and `standfast.toml`."""
     with _making_default:
         if not _default:
             _default.append(Standfast())

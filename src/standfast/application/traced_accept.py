@@ -1,4 +1,4 @@
-"""Taking jobs in inside spans, where traces are on: each job carries who asked for it, by their `traceparent`."""
+"""Accepts jobs inside spans if tracing is on: each job carries the `traceparent` of the caller that enqueued it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _text = msgspec.json.Encoder().encode
 
 
 def about(jobs: Sequence[NewJob]) -> tuple[str, dict[str, str | int]]:
-    """Name what is enqueued: its queue, and what a span says of it."""
+    """Return the queue of the enqueued jobs, and the attributes of their span."""
     if not jobs:
         return "nothing", {BATCH: 0}
     first = jobs[0]
@@ -27,13 +27,13 @@ def about(jobs: Sequence[NewJob]) -> tuple[str, dict[str, str | int]]:
 
 
 def stamped(job: NewJob, span: EnqueueSpan) -> NewJob:
-    """Have a job carry the span it is enqueued in."""
+    """Return the job with the span it is enqueued in."""
     details = msgspec.structs.replace(_details(job.details), trace=span.traceparent)
     return msgspec.structs.replace(job, details=_text(details).decode())
 
 
 async def traced(tracing: Tracing | None, job: NewJob, store: Callable[[NewJob], Awaitable[Receipt]]) -> Receipt:
-    """Store a job, inside a span where traces are on."""
+    """Store a job, inside a span if tracing is on."""
     if tracing is None:
         return await store(job)
     with tracing.enqueue_span(*about([job])) as span:
@@ -41,36 +41,36 @@ async def traced(tracing: Tracing | None, job: NewJob, store: Callable[[NewJob],
 
 
 def _name_job(span: EnqueueSpan, receipt: Receipt) -> Receipt:
-    """Say which job it is now: a duplicate has the id of the first."""
+    """Name the stored job in the span: a duplicate has the id of the first one."""
     span.say({OUTCOME: receipt.outcome, **({} if receipt.id is None else {JOB: receipt.id})})
     return receipt
 
 
 class TracedReception(Reception):
-    """Takes jobs in, each call inside a span of its own."""
+    """Accepts jobs, each call inside a span of its own."""
 
     def __init__(self, tracing: Tracing, *parts: Any) -> None:
         super().__init__(*parts)
         self._tracing = tracing
 
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
-        """Take one job in."""
+        """Accept one job."""
         with self._tracing.enqueue_span(*about([job])) as span:
             return _name_job(span, await super().accept(stamped(job, span), enqueue))
 
     async def accept_bulk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Take in all of these jobs, or none."""
+        """Accept all of these jobs, or none."""
         with self._tracing.enqueue_span(*about(jobs)) as span:
             return await super().accept_bulk([stamped(job, span) for job in jobs])
 
     async def accept_each(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        """Take in each of these jobs that can be stored."""
+        """Accept each of these jobs that can be stored."""
         with self._tracing.enqueue_span(*about(jobs)) as span:
             return await super().accept_each([stamped(job, span) for job in jobs])
 
 
 class TracedTransactions(Transactions):
-    """Writes jobs inside transactions of callers, each call inside a span of its own."""
+    """Writes jobs inside callers' transactions, each call inside a span of its own."""
 
     def __init__(self, tracing: Tracing, *parts: Any) -> None:
         super().__init__(*parts)

@@ -1,19 +1,19 @@
-"""Which wing joins the life of a job at which moment, and in which order scripts and wings lock what they need.
+"""Which wing takes part in the life of a job at which moment, and in which order scripts and wings take their locks.
 
-On PostgreSQL each order is an order of locks: names before rows, queues before keys, jobs before what belongs to them,
-the head of the audit chain last of all.
+On PostgreSQL each order is an order of locks: names before rows, queues before keys, jobs before the rows that belong
+to them, and the head of the audit chain last.
 
-A round runs several scripts in one transaction. The threads of all of them are locked before the first touches a row,
+A round runs several scripts in one transaction. The threads of all scripts are locked before the first touches a row,
 in the order of their names. Then the scripts take their turns: queues, keys and jobs are locked in one order, and a
-claim comes last, because it never waits and nothing waits after it. The first script that locks jobs locks those
-of all others too, by number (`steps.lock_jobs`): two that lock one after the other could meet two that do it in turn.
+claim comes last, because it never waits and nothing waits after it. The first script that locks jobs also locks those
+of all the others, by number (`steps.lock_jobs`): if each script locked its own jobs, two rounds could deadlock.
 
 Limits, rates, breakers and admission gates are locked by name as threads are, but after everything else: an end gives
-its places back in `gates.settle`, which runs when every other script of the round has its locks, before the claim or at
-the close. So whoever waits for such a gate holds jobs, and whoever holds one waits for nothing but such gates of later
-names: it picks the jobs it lets through among those that nobody has locked, and a claim or a sweep only tries the locks
-and leaves alone what it does not get. A circle would need somebody who holds such a gate and waits for a job, a thread
-or a queue, and there is none. The head of the audit chain comes after all of them.
+its places back in `limits.settle`, which runs once every other script of the round has its locks, before the claim or
+at the close. So a transaction that waits for such a gate holds jobs, and one that holds such a gate waits only for
+gates with later names: it picks the jobs it lets through among unlocked ones, and a claim or a sweep only tries the
+locks and skips what it does not get. A deadlock would need a transaction that holds such a gate and waits for a job, a
+thread or a queue, and there is none. The head of the audit chain comes after all of them.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ SCRIPTS = RoundScripts(
     contents=reads.contents,
     anchor=Anchor,
 )
-"""What every store is given."""
+"""The scripts that every store is given."""
 
 
 def store_at(
@@ -191,5 +191,5 @@ def store_at(
     spool: str | bool | None = None,
     approval_ttl: float = APPROVAL_TTL,
 ) -> Store:
-    """Give the store of a URL, not yet open."""
+    """Return the store of a URL, not yet open."""
     return Store(url, SCRIPTS, clock, audit_file=audit_file, spool=spool, approval_ttl=approval_ttl)

@@ -1,1 +1,1 @@
-"""Threads, locks and background loops, and calls of user code that cannot do harm."""
+"""Threads, locks and background loops, and safe calls of user code."""

@@ -1,7 +1,7 @@
-"""Answers that are awaited, or waited for in a thread: one body of code serves callers with a loop and without.
+"""Answers to await, or to wait for in a thread: one body of code serves callers with and without an event loop.
 
-A flow is a coroutine that awaits nothing but answers and other flows. On a loop it is awaited as usual. `finished` runs
-it in the thread that asks: each answer is waited for where it stands, and the flow never suspends.
+A flow is a coroutine that awaits nothing but answers and other flows. On a loop it is awaited as usual. `run_sync` runs
+it in the caller's thread: the thread blocks for each answer, and the flow never suspends.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ MODE = _Mode()
 
 
 class Answer(ABC, Generic[T_co]):
-    """An answer to come. The question is asked once: when this is awaited, or when `result()` is called."""
+    """An answer to come. The work starts once: when this is awaited, or when `result()` is called."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
-        """Wait for it on this loop, or in this thread if a flow runs without a loop."""
+        """Wait for the answer on this loop, or in this thread if a flow runs without a loop."""
         return at_once(self.result()) if MODE.blocks else self.wait_on_loop()
 
     @abstractmethod
     def wait_on_loop(self) -> Generator[Any, Any, T_co]:
-        """Wait for it on this loop."""
+        """Wait for the answer on this loop."""
 
     @abstractmethod
     def result(self) -> T_co:
-        """Wait for it in this thread."""
+        """Wait for the answer in this thread."""
 
 
 def at_once(result: T) -> Generator[Any, Any, T]:
-    """Give what is there already to code that awaits it."""
+    """Return a known result to code that awaits it."""
     yield from ()
     return result
 
 
 class SyncOrAsync(Answer[T_co]):
-    """What two functions do the same way: one on the loop, one in the thread that asks."""
+    """An answer that two functions can get: one on the loop, one by blocking the caller's thread."""
 
     __slots__ = ("_awaited", "_blocking")
 
@@ -64,21 +64,21 @@ class SyncOrAsync(Answer[T_co]):
         self._blocking = blocking
 
     def wait_on_loop(self) -> Generator[Any, Any, T_co]:
-        """Wait for it on this loop."""
+        """Wait for the answer on this loop."""
         return self._awaited().__await__()
 
     def result(self) -> T_co:
-        """Wait for it in this thread."""
+        """Wait for the answer in this thread."""
         return self._blocking()
 
 
 def run_off_loop(work: Callable[..., T], *given: object) -> Answer[T]:
-    """Do blocking work: on a thread beside the loop, or in the thread that asks."""
+    """Do blocking work: on another thread if a loop waits, otherwise in the caller's thread."""
     return SyncOrAsync(partial(run_in_thread, work, *given), partial(work, *given))
 
 
 def run_on_loop(awaitable: Awaitable[T]) -> Answer[T]:
-    """Wait for what only a loop can give; code without one makes a loop for it."""
+    """Wait for an awaitable that needs a loop; callers without a loop get one for it."""
     return SyncOrAsync(lambda: awaitable, lambda: _in_a_loop(awaitable))
 
 
@@ -91,13 +91,13 @@ def _in_a_loop(awaitable: Awaitable[T]) -> T:
 
 
 def flow(function: F) -> F:
-    """Mark an async function as a flow: `sf.sync` then runs it in the thread that asks."""
+    """Mark an async function as a flow: `sf.sync` then runs it in the caller's thread."""
     _flows.add(function)
     return function
 
 
 def is_flow(function: object) -> bool:
-    """Tell whether an async function is marked as a flow."""
+    """Return whether an async function is marked as a flow."""
     return getattr(function, "__func__", function) in _flows
 
 

@@ -1,4 +1,4 @@
-"""Call foreign code where whatever it raises must do no harm."""
+"""Calls foreign code whose exceptions must do no harm."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ Answer = TypeVar("Answer")
 
 
 def call_guarded(question: Callable[[], Answer], otherwise: Callable[[Exception], Answer]) -> Answer:
-    """Give the answer, or what is to be said of the exception that came instead.
+    """Return the answer of `question`, or what `otherwise` makes of its exception.
 
-    An exit or another BaseException is one of these; only KeyboardInterrupt goes on, which may have come from a person.
+    SystemExit and every other BaseException count; only KeyboardInterrupt is raised, which may come from a person.
     """
     try:
         return question()
-    except BaseException as error:  # the guard of foreign code: `otherwise` has it counted, recorded or worded
+    except BaseException as error:  # the guard of foreign code: `otherwise` counts, records or words it
         if isinstance(error, KeyboardInterrupt):
             raise
         return otherwise(error if isinstance(error, Exception) else _tamed(error))

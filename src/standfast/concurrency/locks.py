@@ -1,4 +1,4 @@
-"""Locks that a forked child does not inherit locked: the thread that would let go of one is not there."""
+"""Locks that are free in a forked child: the thread that would release an inherited lock does not exist there."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from standfast.portable import at_fork
 
 
 class ForkableLock:
-    """A lock of one process: its forked child finds it free."""
+    """A lock within one process; in a forked child it is free."""
 
     def __init__(self) -> None:
         self.renew()
         _locks.add(self)
 
     def renew(self) -> None:
-        """Become free, even if it is held."""
+        """Free the lock, even if it is held."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:

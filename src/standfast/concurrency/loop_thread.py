@@ -1,8 +1,8 @@
-"""One event loop in a thread of its own, for code that cannot await: made on first use, shared by the whole process.
+"""One event loop in a thread of its own, for code that cannot await: created on first use, shared by the whole process.
 
-It goes on between two calls, so that what a call began (an attempt, its heartbeats, a worker) goes on too. A forked
-child makes its own. When the interpreter ends, what still runs there is cancelled; whoever calls after that is served
-by a loop in its own thread.
+It keeps running between two calls, so that what a call began (an attempt, its heartbeats, a worker) keeps running too.
+A forked child creates its own. When the interpreter ends, the coroutines that still run there are cancelled; a later
+call runs in a loop in the caller's own thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from standfast.portable import at_fork
 
 T = TypeVar("T")
 LAST_SECONDS = 5.0
-"""How long the end of the process waits for what is cancelled."""
+"""How long the end of the process waits for cancelled coroutines."""
 
 
 class _Running(NamedTuple):
@@ -40,15 +40,15 @@ class LoopThread:
         self._starting = ForkableLock()
         self._running: _Running | None = None
         self._inherited: _Running | None = None
-        """The loop of the parent process: kept, because to be rid of it would close what it still uses."""
+        """The parent process's loop: kept, because deleting it would close what the parent still uses."""
         self._ended = False
         self._abandoning = False
-        """Whether what is still awaited there will never be answered."""
+        """Whether the calls that still wait will never be answered."""
         self._awaited: set[Future[Any]] = set()
-        """What callers wait on: our own, beside those of asyncio, whose late answers would find them taken."""
+        """The futures that callers wait on: ours, since a late answer would fail on an abandoned one of asyncio."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it in this thread. An interrupt ends the wait and cancels it."""
+        """Run a coroutine on the loop and wait for it in this thread. An interrupt ends the wait and cancels it."""
         running = self._started()
         if running is None or running.thread is threading.current_thread():
             return _run_apart(work)
@@ -65,10 +65,10 @@ class LoopThread:
             return answer.result()
         finally:
             self._awaited.discard(answer)
-            running_there.cancel()  # changes nothing about one that has ended
+            running_there.cancel()  # does nothing if it has ended
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine there without waiting for it; where there is no loop any more, it is left out."""
+        """Run a coroutine on the loop without waiting for it; drop it if there is no loop."""
         running = self._running
         if running is None or self._ended:
             work.close()
@@ -90,7 +90,7 @@ class LoopThread:
         return self._running
 
     def forget(self) -> None:
-        """Leave the loop to the process that has its thread: this is a forked child."""
+        """Leave the loop to the parent, which has its thread: this is a forked child."""
         atexit.unregister(self._end)
         self._inherited, self._running = self._running, None
         self._awaited = set()
@@ -98,7 +98,7 @@ class LoopThread:
     def _end(self) -> None:
         running, self._ended = self._running, True
         if running is not None:
-            with suppress(RuntimeError):  # it was closed
+            with suppress(RuntimeError):  # the loop was closed
                 running.loop.call_soon_threadsafe(running.loop.stop)
             running.thread.join(LAST_SECONDS)
         self._abandoning = True
@@ -113,7 +113,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _pass_on(answer: Future[Any], ended: Future[Any]) -> None:
-    """Give a caller what its coroutine ended with, unless the caller was abandoned before."""
+    """Give a caller the result of its coroutine, unless the caller was abandoned before."""
     with suppress(InvalidStateError):
         if ended.cancelled():
             answer.cancel()
@@ -124,14 +124,14 @@ def _pass_on(answer: Future[Any], ended: Future[Any]) -> None:
 
 
 def _abandon(answer: Future[Any]) -> None:
-    """Let a thread go that waits for what a loop that has ended, or does not end, will never answer."""
+    """Release a thread that waits for an answer that will never come: its loop has ended, or hangs."""
     what = "this process is ending, and it is not known whether this was written; call again with the same key"
     with suppress(InvalidStateError):  # it was answered just now
         answer.set_exception(StoreUnavailable(what, definite=False))
 
 
 def _run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a loop that ends with it: in this thread, or beside it if a loop runs here."""
+    """Run a coroutine in a loop that ends with it: in this thread, or in another one if a loop runs here."""
     if not loop_runs_here():
         return asyncio.run(work)
     answer: Future[T] = Future()
@@ -147,7 +147,7 @@ def _run_apart(work: Coroutine[Any, Any, T]) -> T:
 
 
 def loop_runs_here() -> bool:
-    """Tell whether an event loop runs in this thread."""
+    """Return whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

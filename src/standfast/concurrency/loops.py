@@ -1,4 +1,4 @@
-"""The one shape of every background loop: wait, do, guard, stop twice safely."""
+"""The one shape of every background loop: wait, do, guard; stopping twice is safe."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ PAUSE_AFTER_CANCELLATION = 0.5
 
 
 class Guard:
-    """Keeps a task going that may fail unexpectedly: a failure is counted, logged, and tried again."""
+    """Keeps a recurring task alive: unexpected failures are counted and logged, and the task is tried again."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.failures = 0
 
     async def run(self, do: Callable[[], Awaitable[None]]) -> bool:
-        """Do it; tell whether that went well."""
+        """Run the task; return whether it succeeded."""
         try:
             await do()
-        except Exception:  # the loop guard: a loop that ended would leave its work undone in silence
+        except Exception:  # the loop guard: a loop that ended would silently leave its work undone
             self.failures += 1
             log.exception("the %s failed (%d times so far) and will try again", self._name, self.failures)
             return False
@@ -36,7 +36,7 @@ class Guard:
 
 
 class Loop:
-    """Does something every so many seconds until stopped."""
+    """Calls a function every so many seconds until stopped."""
 
     def __init__(self, name: str, every: float, do: Callable[[], Awaitable[None]]) -> None:
         self._name = name
@@ -47,15 +47,15 @@ class Loop:
 
     @property
     def failures(self) -> int:
-        """How often it failed so far."""
+        """How often the function has failed so far."""
         return self._guard.failures
 
     def start(self) -> None:
-        """Begin, on the running loop."""
+        """Start on the running event loop."""
         self._task = asyncio.create_task(self._run(), name=f"standfast-{self._name}")
 
     async def stop(self) -> None:
-        """End; calling it again does nothing."""
+        """Stop; calling this again does nothing."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -72,10 +72,10 @@ class Loop:
 
 
 class ClaimTasks:
-    """Runs claims, in the order in which they were begun. `again` is called when another one may be made.
+    """Runs claims, in the order in which they began. `again` is called when another claim may be made.
 
-    Whoever ends an event loop cancels its tasks, and what is claimed in such a loop is never run. So a pause follows a
-    cancellation: a loop that ends does not come to the end of the pause, and in any other the worker claims again.
+    Code that ends an event loop cancels its tasks, and jobs claimed in such a loop would never run. So a pause follows
+    a cancellation: an ending loop never reaches the end of the pause, and in any other loop the worker claims again.
     """
 
     def __init__(self, again: Callable[[], None]) -> None:
@@ -83,13 +83,13 @@ class ClaimTasks:
         self.pausing = False
         """Whether a claim was cancelled just now."""
         self.running: dict[asyncio.Task[None], tuple[float, Callable[[], None] | None]] = {}
-        """Those under way, the first one first: when each began, and what is called once it is answered."""
+        """The claims under way, oldest first: when each began, and what to call once it is answered."""
         self.answers = 0
-        """How many claims were answered, or given up."""
+        """How many claims were answered or given up."""
 
     @property
     def seconds(self) -> float:
-        """For how many seconds the first claim under way has been waiting; 0 if there is none."""
+        """How many seconds the oldest claim under way has been waiting; 0 if there is none."""
         began = next((began for began, _ in self.running.values()), None)
         return 0.0 if began is None else time.monotonic() - began
 
@@ -101,7 +101,7 @@ class ClaimTasks:
     ) -> asyncio.Task[None]:
         """Make a claim; `on_cancel` is called if it is cancelled, even before its first step.
 
-        Before that, or as soon as it is answered, `on_answer` is called.
+        `on_answer` is called before that, or as soon as the claim is answered.
         """
         task = asyncio.get_running_loop().create_task(claim)
         self.running[task] = time.monotonic(), on_answer
@@ -109,7 +109,7 @@ class ClaimTasks:
         return task
 
     def note_answer(self, task: asyncio.Task[Any] | None) -> None:
-        """Let another claim be made, once."""
+        """Count a claim as answered, once, so that another one can be made."""
         if task in self.running:
             _, on_answer = self.running.pop(task)
             self.answers += 1
@@ -117,7 +117,7 @@ class ClaimTasks:
                 on_answer()
 
     async def wait(self) -> None:
-        """Wait for the end of the claims that are under way, if any."""
+        """Wait until the claims under way, if any, have ended."""
         if self.running:
             await asyncio.wait([*self.running])
 
@@ -136,7 +136,7 @@ class ClaimTasks:
 
 
 async def wait_out(answer: asyncio.Future[Answer], on_cancel: Callable[[Answer], object]) -> Answer:
-    """Wait for an answer that must not be dropped. A cancellation is raised after `on_cancel` was given the answer."""
+    """Wait for an answer that must not be dropped. A cancellation is raised after `on_cancel` got the answer."""
     cancelled: asyncio.CancelledError | None = None
     while not answer.done():
         try:

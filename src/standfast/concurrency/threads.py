@@ -1,9 +1,9 @@
-"""Blocking work beside the event loop, on threads of its own.
+"""Runs blocking work on threads of its own, outside the event loop.
 
-The loop's own threads are few and the application's: handlers that fill them must not stop the queue's bookkeeping.
+The loop's own threads are few and belong to the application: handlers that occupy all of them must not stop the queue.
 
-`concurrent.futures` takes no more work once the main thread has ended, although other threads and exit handlers go on
-and may have jobs to store. These threads do. Where no thread can be started at all, the caller does the work itself.
+`concurrent.futures` accepts no more work once the main thread has ended, although other threads and exit handlers go on
+and may have jobs to store. These threads do. If no thread can be started at all, the caller does the work itself.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Task = Callable[[], None]
 
 
 SHORT_TURN, PYTHONS_TURN = 0.0001, 0.005
-"""Seconds that a thread may run before it lets another one: in a worker's own process, and where nobody chose."""
+"""Seconds that a thread may run before another one gets its turn: in a worker's own process, and Python's default."""
 
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Have the threads of this process, which is a worker's own, take turns of a tenth of a millisecond.
+    """Let the threads of this process, which is a worker's own, take turns of a tenth of a millisecond.
 
-    Most of a round the writer works outside of Python, beside the loop. With Python's turns of 5 ms it would wait that
-    long each time it comes back while handlers run, and so would the loop while a plain function computes. What the
-    application has chosen itself stays.
+    For most of a round the writer works outside of Python, in parallel to the loop. With Python's turns of 5 ms it
+    would wait that long each time it returns to Python while handlers run, and so would the loop while a plain
+    function computes. An interval that the application has set itself stays.
     """
     before = sys.getswitchinterval()
     if before != PYTHONS_TURN:
@@ -49,7 +49,7 @@ def short_turns() -> Iterator[None]:
 
 
 def run_in_thread(work: Callable[..., Answer], *given: object) -> asyncio.Future[Answer]:
-    """Do the work on a new thread; its answer comes to the running loop."""
+    """Do the work on a new thread; return a future of the running loop for its answer."""
     future: Future[Answer] = Future()
     task = _task(future, work, given)
     if not try_start(threading.Thread(target=task, name="standfast-aside")):
@@ -58,11 +58,11 @@ def run_in_thread(work: Callable[..., Answer], *given: object) -> asyncio.Future
 
 
 async def with_timeout(work: Awaitable[Answer], seconds: float) -> Answer:
-    """Await the work for so many seconds, or raise TimeoutError.
+    """Await the work for at most this many seconds, or raise TimeoutError.
 
     Unlike `asyncio.wait_for` of Python 3.11, this never swallows a cancellation that comes just as the work is done:
-    the task would go on, and its canceller would wait for ever. And unlike `asyncio.timeout` before Python 3.11.4, it
-    is a TimeoutError also in a task that is being cancelled, and tidies up.
+    the task would go on, and the code that cancelled it would wait forever. And unlike `asyncio.timeout` before Python
+    3.11.4, it also raises TimeoutError in a task that is being cancelled and is cleaning up.
     """
     task = asyncio.current_task()
     cancelling = 0 if task is None else task.cancelling()
@@ -77,7 +77,7 @@ async def with_timeout(work: Awaitable[Answer], seconds: float) -> Answer:
 
 
 def start(thread: threading.Thread) -> None:
-    """Start a thread that nothing can do without."""
+    """Start a thread, or raise StoreUnavailable: nothing works without it."""
     if not try_start(thread):
         raise StoreUnavailable(
             "no thread can be started: this process is ending, or has too many; nothing was written", definite=True
@@ -85,7 +85,7 @@ def start(thread: threading.Thread) -> None:
 
 
 def try_start(thread: threading.Thread) -> bool:
-    """Start a thread; tell whether there is one: an interpreter that is ending may refuse."""
+    """Start a thread; return whether that worked: an interpreter that is ending may refuse."""
     try:
         thread.start()
     except RuntimeError:
@@ -94,7 +94,7 @@ def try_start(thread: threading.Thread) -> bool:
 
 
 class Threads:
-    """Up to so many threads that share what they are given to do. The end of the process does not wait for them."""
+    """A pool of at most `most` threads. The end of the process does not wait for them."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -106,7 +106,7 @@ class Threads:
         self._closed = False
 
     def submit(self, work: Callable[..., Answer], *given: object) -> Future[Answer]:
-        """Have one of them do the work."""
+        """Let one of the threads do the work."""
         if self._closed:
             raise StoreClosed
         future: Future[Answer] = Future()
@@ -116,7 +116,7 @@ class Threads:
         return future
 
     def shutdown(self) -> None:
-        """Do what waits, and end."""
+        """Do the waiting work, and end the threads."""
         self._closed = True
         for _ in self._threads:
             self._waiting.put(None)
@@ -125,7 +125,7 @@ class Threads:
         self._do_here()
 
     def _grow(self) -> bool:
-        """Add a thread where there may be more; tell whether there is any."""
+        """Add a thread if the limit allows; return whether there is any thread."""
         with self._growing:
             if len(self._threads) < self._most:
                 thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
@@ -143,7 +143,7 @@ class Threads:
     def _run(self) -> None:
         while (task := self._waiting.get()) is not None:
             task()
-            del task  # what it was given must not live until the next one comes
+            del task  # its arguments must not stay alive until the next task comes
             self._idle.release()
 
 

@@ -1,6 +1,6 @@
-"""Call the application's code, plain or async, from the loop: plain code runs in a thread that is never joined.
+"""Calls the application's code, plain or async, from the loop: plain code runs in a thread that is never joined.
 
-A plain check that hangs is left behind: its thread must neither hold up the loop nor the end of the process.
+A plain function that hangs is left behind: its thread must hold up neither the loop nor the end of the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 async def call_user_code(function: Callable[..., Any], *given: Any) -> Any:
-    """Call a function and give its answer, awaited if it is to be."""
+    """Call a function and return its answer, awaited if it is awaitable."""
     if _is_async(function):
         return await function(*given)
     answer = await _in_thread(function, *given)
@@ -27,7 +27,7 @@ async def call_user_code(function: Callable[..., Any], *given: Any) -> Any:
 
 
 async def in_own_task(code: Awaitable[Answer]) -> Answer:
-    """Await code in a task of its own: an exit out of one would stop the loop, and every other job with it."""
+    """Await code and turn SystemExit into an error: out of a task, it would stop the loop and every other job."""
     try:
         return await code
     except SystemExit as error:

@@ -1,1 +1,1 @@
-"""What every door shares, and no door owns: the table of verbs, and filters."""
+"""What all doors share: the table of verbs, and filters."""

@@ -1,4 +1,4 @@
-"""Filters as Structs: a field says once what it chooses by; query parameters, options and forms are made from it."""
+"""Filters as Structs: a field says once what it filters by; query parameters, options and forms are made from it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Described(NamedTuple):
     help: str
     """What the command line says about it."""
     title: str | None = None
-    """What a form calls it; a field without a title is kept by forms, but not asked for."""
+    """What a form calls it; forms keep a field without a title, but do not ask for it."""
     choices: tuple[str, ...] = ()
     example: str | None = None
-    """What to type, where that needs saying."""
+    """An example of what to type, if that is not obvious."""
     is_duration: bool = False
     is_moment: bool = False
     is_search: bool = False
-    """Whether a form asks for it first, as for what most people look by."""
+    """Whether a form asks for it first, because most people search by it."""
     is_flag: bool = False
-    """Whether it is true or false: an option without a value, and two choices in a form."""
+    """Whether it is true or false: an option without a value, or two choices in a form."""
 
 
 class FilterField(NamedTuple):
-    """One field of a filter: its name at every door, and as the Struct has it."""
+    """One field of a filter: its name at every door, and its attribute of the Struct."""
 
     name: str
     attribute: str
@@ -43,10 +43,10 @@ class FilterField(NamedTuple):
 
 
 class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Chooses by its described fields. Others, such as a page's limit, may stand beside them."""
+    """Filters by its described fields. It may have other fields, such as a page's limit."""
 
     def chosen(self) -> dict[str, Any]:
-        """Give what was chosen, by the names that the queue knows."""
+        """Return the fields that are set, by the names that the queue knows."""
         found = {field.name: getattr(self, field.attribute) for field in fields_of(type(self))}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -62,25 +62,25 @@ def described(
     is_search: bool = False,
     is_flag: bool = False,
 ) -> Meta:
-    """Describe a field; the API's document has its types, its help and its example."""
+    """Describe a field; the API's document shows its type, its help and its example."""
     known = FLAG if is_flag else choices
     return Meta(extra={_KEY: Described(about, title, known, example, is_duration, is_moment, is_search, is_flag)})
 
 
 @cache
 def fields_of(shape: type[msgspec.Struct]) -> tuple[FilterField, ...]:
-    """Give the described fields of a filter."""
+    """Return the described fields of a filter."""
     found = ((each, _described(each.type)) for each in msgspec.structs.fields(shape))
     return tuple(FilterField(each.encode_name, each.name, about) for each, about in found if about is not None)
 
 
 def names_of(shape: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Give the names of a filter's fields."""
+    """Return the names of a filter's fields."""
     return tuple(field.name for field in fields_of(shape))
 
 
 def with_paths(named: dict[str, str], shape: type[msgspec.Struct]) -> dict[str, str]:
-    """Give what a query names, with `payload.PATH=VALUE` as the field `payload` has it: `PATH=VALUE`."""
+    """Return the parameters of a query, with `payload.PATH=VALUE` turned into the field `payload`: `PATH=VALUE`."""
     paths = [name for name in named if name.startswith(PATHS)]
     if not paths or "payload" not in names_of(shape):
         return named
@@ -95,7 +95,7 @@ def _described(type_: Any) -> Described | None:
 
 
 def _metas(type_: Any) -> Iterator[Meta]:
-    """Give what annotates a type, or a member of a union."""
+    """Yield the annotations of a type, or of the members of a union."""
     if get_origin(type_) is Annotated:
         yield from (each for each in get_args(type_)[1:] if isinstance(each, Meta))
     else:

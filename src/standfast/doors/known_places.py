@@ -1,4 +1,4 @@
-"""Queues and handlers that a caller names: a slip is pointed out at the door, where somebody can correct it."""
+"""Checks queues and handlers that a caller names: a typo is reported at the door, where the caller can correct it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from standfast.errors import StoreUnavailable, UnknownHandler
 
 
 async def check_handler(sf: Standfast, queue: str, handler: str | None) -> None:
-    """Refuse a handler that no process ever published, if its queue has published ones: its job would wait for ever.
+    """Refuse a handler that no process ever published, if its queue has published ones: its job would wait forever.
 
-    A queue without any may be declared later. A store that is away decides nothing: the job may be spooled.
+    A queue without any may be declared later. While the store is away nothing is refused: the job may be spooled.
     """
     if handler is None or handler == queue:
         return
@@ -19,14 +19,14 @@ async def check_handler(sf: Standfast, queue: str, handler: str | None) -> None:
         await sf.resolve_handler(f"{queue}/{handler}")
     except UnknownHandler:
         published = [each.name for each in await sf.queues.handlers() if each.queue == queue]
-        if published and handler not in published:  # a worker may publish it between the two looks
+        if published and handler not in published:  # a worker may publish it between the two reads
             raise UnknownHandler.for_name(handler, published) from None
     except StoreUnavailable:
         return
 
 
 async def queue_hint(sf: Standfast, queue: str) -> str | None:
-    """Say that no process has declared a queue, with the declared one that was probably meant."""
+    """Return a hint if no process has declared a queue, with the declared one that was probably meant."""
     try:
         if await sf.queues.published(queue):
             return None

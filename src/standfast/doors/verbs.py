@@ -1,6 +1,6 @@
-"""Every verb of a `Standfast`, and where each door offers it, or why it does not. A test holds the doors to this table.
+"""Every verb of a `Standfast`, and where each door offers it, or why it does not. A test checks the doors against it.
 
-A new verb is written here first: its route, its command, its page or form, its tool.
+Add a new verb here first: its route, its command, its page or form, its tool.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Why(StrEnum):
 
 
 Offer = str | tuple[str, ...] | Why
-"""What a door calls a verb, or the several things it has for it, or why it has none."""
+"""What a door calls a verb, or the several names it has for it, or why it has none."""
 
 
 class Verb(NamedTuple):
-    """One verb. Routes and pages are written as `METHOD /path`, commands as they are typed, tools by their names."""
+    """One verb. Routes and pages are written as `METHOD /path`, commands as typed, tools by their names."""
 
     name: str
     route: Offer
@@ -42,24 +42,24 @@ class Verb(NamedTuple):
 
 
 def _nowhere(why: Why, *names: str) -> tuple[Verb, ...]:
-    """Give verbs that no door offers, for one reason."""
+    """Return verbs that no door offers, for one reason."""
     return tuple(Verb(name, why, why, why, why) for name in names)
 
 
 def _letter(verb: str) -> Verb:
-    """Give a verb that ends or changes one letter."""
+    """Return a verb that ends or changes one letter."""
     path = f"POST /dead-letters/{{id}}/{verb}"
     return Verb(f"dead_letters.{verb}", path, f"dead {verb}", path, Why.PERSON)
 
 
 def _steering(verb: str) -> Verb:
-    """Give a verb that steers a redrive."""
+    """Return a verb that steers a redrive."""
     path = f"POST /redrives/{{id}}/{verb}"
     return Verb(f"redrive.{verb}", path, f"dead redrive --{verb}", path, Why.PERSON)
 
 
 def _switch(noun: str, command: str, verb: str, tool: Why) -> Verb:
-    """Give a verb that pauses or resumes something that has a name."""
+    """Return a verb that pauses or resumes something that has a name."""
     path = f"POST /{noun}/{{name}}/{verb}"
     return Verb(f"{noun}.{verb}", path, f"{command} {verb}", path, tool)
 
@@ -248,11 +248,11 @@ OF_THE_SHELL = {
     "bench": "measures in its own stores",
     "scan": "reads source files and needs no store",
 }
-"""Commands that are no verb of a store, and what they do instead."""
+"""Commands that are not verbs of a store, and what they do instead."""
 
 
 def offers(offer: Offer) -> tuple[str, ...]:
-    """Give what a door has for a verb."""
+    """Return the names that a door has for a verb."""
     if isinstance(offer, Why):
         return ()
     return (offer,) if isinstance(offer, str) else offer

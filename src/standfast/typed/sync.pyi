@@ -69,18 +69,18 @@ class Sync:
     ) -> Receipt:
         """Store one job; it is on disk when this returns.
 
-        `otherwise` is called without arguments instead when for certain nothing can be stored now: the store is away,
-        the queue or the disk is full. `tx` is a connection of yours with a transaction open, and the job is there
-        exactly if you commit it: to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy, Django), or to any
-        SQLite database (`sqlite3`, SQLAlchemy, Django), where it is written to an outbox, and is a job once
-        `sf.outbox(...)` brought it here.
+        `otherwise` is called instead, without arguments, when it is certain that nothing can be stored now: the store
+        is away, or the queue or the disk is full. `tx` is your own connection with an open transaction; the job exists
+        exactly if you commit it. It leads to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy, Django), or to
+        any SQLite database (`sqlite3`, SQLAlchemy, Django): there the job is written to an outbox, and `sf.outbox(...)`
+        brings it here.
 
-        Every job takes, too: `idempotency_key`, a name for this work, of which a second one is a `duplicate`;
-        `thread_key`, whose jobs run one at a time, in order; `coalesce`, what becomes of one of them that still waits
-        (`"never"`, `"latest"`, `"collect"`); `priority`, higher first; `delay` or `at`, when it may start; `expires`,
-        until when; `attempts` and `lease`, in place of the queue's; `session` and `requester`, who asks; `risk` and
-        `labels`, for policies and for people who look; `first_seen_at`, since when it is wanted. `handler` names the
-        one that does it, where that is not the queue's.
+        Other options: `idempotency_key`, a name for this work: a second job with it is a `duplicate`; `thread_key`:
+        jobs with the same one run one at a time, in order; `coalesce`, what becomes of a job of the thread that still
+        waits (`"never"`, `"latest"`, `"collect"`); `priority`, higher first; `delay` or `at`, when it may start;
+        `expires`, until when; `attempts` and `lease`, in place of the queue's; `session` and `requester`, who asks;
+        `risk` and `labels`, for policies and for people; `first_seen_at`, since when it has been wanted. `handler`
+        names the handler if it is not the one named like the queue.
         """
 
     def enqueue_http(
@@ -96,7 +96,7 @@ class Sync:
     ) -> Receipt:
         """Store one HTTP request that a worker will send; it is on disk when this returns.
 
-        The body is sent as JSON, or as it stands if it is text and `headers` name its content type. Without an
+        The body is sent as JSON, or unchanged if it is text and `headers` name its content type. Without an
         idempotency key, a POST or PATCH that may have arrived is not sent again: it dies as `unknown_commit_state`.
         """
 
@@ -112,19 +112,20 @@ class Sync:
         tx: Any = None,
         **options: Unpack[BulkOptions],
     ) -> list[Receipt]:
-        """Store several jobs in one transaction, or in yours: all of them, or none. Receipts come in their order.
+        """Store several jobs in one transaction, or in yours: all or none. Receipts come in the order of the payloads.
 
-        `keys` gives each job its own idempotency key: a list, or a function of the payload; None is no key. What is
-        here already is a `duplicate`, so that the same call can be made again. A key that belongs to another payload is
-        an `IdempotencyConflict`, and then nothing is stored. `first_seen_at` keeps the age of what waited elsewhere,
-        in the same ways, or one moment for all. `otherwise` is called once, for all of them.
+        `keys` gives each job its own idempotency key: a list, or a function of the payload; None is no key. A job that
+        exists already is a `duplicate`, so that you can repeat the call. A key that belongs to another payload is an
+        `IdempotencyConflict`, and then nothing is stored. `first_seen_at` keeps the age of jobs that waited elsewhere:
+        a list, a function of the payload, or one moment for all. `otherwise` is called once, for all of them.
         """
 
     def enqueue_each(self, jobs: Iterable[Mapping[str, Any]]) -> list[Receipt | StandfastError]:
-        """Store jobs of any queues together; each is answered by itself, with its receipt or with the error.
+        """Store jobs of any queues together; return a receipt or an error for each.
 
-        A job is a dict of what `enqueue` takes: `queue`, `payload` and options; or `http` instead of `payload`, a dict
-        of what `enqueue_http` takes. Those that are refused keep no other out. What has a receipt is on disk.
+        A job is a dict of the arguments of `enqueue`: `queue`, `payload` and options; or `http` instead of `payload`, a
+        dict of the arguments of `enqueue_http`. A refused job does not affect the others. A job with a receipt is on
+        disk.
         """
 
     def ingest(
@@ -139,10 +140,10 @@ class Sync:
     ) -> Receipt:
         """Store one job that came from outside; it is on disk when this returns.
 
-        Where `enqueue` refuses a payload that does not fit its handler, this takes it: it dies as `schema_invalid` at
-        its first claim, where operators here see it. `body_key` is a second key beside `idempotency_key`: what has
-        either is a duplicate. With `newest_counts` it folds into a waiting job of its thread, if its queue does not
-        collect.
+        `enqueue` refuses a payload that does not fit its handler; this accepts it, and the job dies as `schema_invalid`
+        at its first claim, where operators see it. `body_key` is a second key beside `idempotency_key`: a job with
+        either is a duplicate. With `newest_counts` the job folds into a waiting job of its thread, unless its queue
+        collects.
         """
 
     @overload
@@ -150,12 +151,12 @@ class Sync:
         """Call a handler here and now. The call is on disk before it starts, and survives this process.
 
         `handler` is a handler of yours, `"queue/handler"`, the name of a queue with one handler, or a handler's name
-        that is the only one. It starts under the same rules as in a worker: where it may not, the Reply is `queued`
-        and says why. A failure that may pass puts it into the queue, for workers to go on with. The same
-        `idempotency_key` gives the stored result, or where it stands, and never calls twice. Where this process does
-        not have the handler, the call is queued and waited for; where no process ever published it, it is refused
+        that is unique. The call starts under the same rules as in a worker: if it may not start, the Reply is `queued`
+        and says why. After a transient failure it goes into the queue, and workers continue it. The same
+        `idempotency_key` returns the stored result or the current state, and never calls twice. If this process does
+        not have the handler, the call is queued and waited for; if no process ever published it, the call is refused
         with `UnknownHandler`, and nothing is written.
-        A handler of yours that says what it returns gives a Reply whose `result` is of that type; by name it is JSON.
+        If you pass a handler with a return annotation, `result` has that type; if you pass a name, it is JSON.
         """
 
     @overload
@@ -164,7 +165,7 @@ class Sync:
     def run(self, handler: str, params: Any = None, **options: Unpack[RunOptions]) -> Reply[Any]: ...
     @overload
     def submit(self, handler: Handler[None, R], params: None = None, **options: Unpack[SubmitOptions]) -> Reply[R]:
-        """Have a worker call a handler, once; the Reply comes at once, `queued`, with the id to ask by."""
+        """Let a worker call a handler, once. The Reply comes at once: `queued`, with the id to ask for later."""
 
     @overload
     def submit(self, handler: Handler[T, R], params: T, **options: Unpack[SubmitOptions]) -> Reply[R]: ...
@@ -180,15 +181,16 @@ class Sync:
         idempotency_key: str | None = None,
         requester: str | None = None,
     ) -> Reply[Any]:
-        """Take over a call that failed already, outside: the attempt counts, and the queue goes on from there.
+        """Take over a call that has already failed elsewhere: that attempt counts, and the queue continues from there.
 
-        `error` is the exception, the result that tells of the failure, or a text. What may pass is queued with its
-        backoff, unless the handler is `manual`; what may not, or must not be repeated, is a letter for a person. The
-        same `idempotency_key` takes a call over once, however often it is handed over: the Reply says where it stands.
+        `error` is the exception, the result that describes the failure, or a text. After a transient failure the call
+        is queued with its backoff, unless the handler is `manual`; a call that cannot succeed or must not be repeated
+        becomes a letter for a person. With an `idempotency_key`, a call is taken over once, however often it is handed
+        over: the Reply says where it stands.
         """
 
     def workflow(self, name: str) -> SyncWorkflow:
-        """Begin to write down a workflow: add its steps with `step`, then `await start()`."""
+        """Begin to describe a workflow: add its steps with `step`, then `await start()`."""
 
     def worker(
         self,
@@ -201,48 +203,48 @@ class Sync:
     ) -> SyncWorker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue.
 
-        `total` limits the slots over all queues, too; while they are few, queues take turns.
+        `total` also limits the slots over all queues; while few are free, queues take turns.
         `suspects` is the command that runs `run_suspects` in a process of its own, for jobs whose worker died while it
-        ran them; without one, this worker runs them itself, each while it holds nothing else.
+        ran them; without it, this worker runs them itself, one at a time, while it holds no other job.
         """
 
     def outbox(self, connect: Connect, *, every: Seconds = ..., with_workers: bool = False) -> SyncOutbox:
-        """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
+        """Bring here the jobs enqueued with `tx=` in your own database; `connect` opens it, as `sqlite3` does.
 
-        `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once. Said once
-        where your handlers are, `sf.outbox(connect, with_workers=True)` has every worker look as long as it runs.
+        `async with sf.outbox(connect):` looks every `every` seconds; `await outbox.relay()` looks once. Called once
+        where your handlers are, `sf.outbox(connect, with_workers=True)` makes every worker look as long as it runs.
         """
 
     def alerting(self) -> AbstractContextManager[None]:
-        """Look for alerts in a process that runs no jobs: `async with sf.alerting(): ...`. Workers do it by themselves.
+        """Look for alerts in a process that runs no jobs: `async with sf.alerting(): ...`. Workers do so anyway.
 
-        Somebody must look where no worker does: that there is none may be what is wrong. So where `[notify]` says whom
-        to tell, what carries that out is a worker of its own here, for nothing else.
+        Some process must look even if there is no worker: that may be just what is wrong. So if `[notify]` says whom to
+        tell, this runs a worker of its own that does nothing but deliver.
         """
 
     def open(self) -> Sync:
-        """Open the store and publish what was declared; where jobs are spooled, it may still be away.
+        """Open the store and publish the declarations; if jobs can be spooled, the store may still be away.
 
-        The first use opens it, too; after `close` only this does.
+        The first use also opens it; after `close` only this does.
         """
 
     def close(self) -> None:
-        """Drain what still works here, and let go of the store and of receivers.
+        """Drain the workers of this process, and close the store and the HTTP connections.
 
-        Whatever is called afterwards raises `StoreClosed`, until `open` or `async with` opens it again.
+        Every later call raises `StoreClosed`, until `open` or `async with` opens it again.
         """
 
     def status(self, id: JobId) -> JobView | None:
-        """Look at a job; looking changes nothing."""
+        """Return a job as it is now, or None; nothing is changed."""
 
     def wait(self, id: JobId, timeout: Seconds) -> JobView:
-        """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
+        """Wait until a job is settled: final, held, or dead without an automatic replay to come."""
 
     def result(self, id: JobId, key: str | None = None) -> Any:
-        """Give a job's whole result, or one key of it; a job that is not done has none."""
+        """Return a job's whole result, or one key of it; a job that is not done has no result."""
 
     def explain(self, id: JobId) -> str:
-        """Say in one sentence, with evidence, why a job is where it is."""
+        """Explain in one sentence, with evidence, why a job is where it is."""
 
     def jobs(
         self,
@@ -264,8 +266,8 @@ class Sync:
     ) -> Page:
         """List jobs, newest first; the page's `next_cursor` leads to the older ones.
 
-        `label` is `name` or `name:value`. `q` is looked for, as it is written, in ids, handlers, keys, payloads and
-        failures. `possible_duplicate` chooses jobs that may have had their effect twice, or with False the others.
+        `label` is `name` or `name:value`. `q` is searched for literally in ids, handlers, keys, payloads and failures.
+        `possible_duplicate` selects jobs that may have had their effect twice, or with False the others.
         """
 
     def retry(
@@ -277,51 +279,51 @@ class Sync:
         by: str | None = None,
         session: str | None = None,
     ) -> Reply[Any]:
-        """Run a job again as soon as possible: a waiting one now, a letter by replay. A running one is left alone.
+        """Run a job again as soon as possible: a waiting job now, a letter by replay. A running job is left alone.
 
-        With `probe`, a function or a URL, once that says yes (True, or 2xx); if it does not within `timeout`,
-        not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
-        `by` is who asks, where that is not the session, else the operating system's user. With `session`, an agent
+        With `probe`, a function or a URL, the job runs once that says yes (True, or 2xx); if it does not within
+        `timeout`, the job does not run, and the Reply says why as `probe`. Only this call waits; nothing is stored.
+        `by` is who asks; the default is the session, or else the operating system's user. With `session`, an agent
         asks: a letter that is `manual` or may have landed then waits for a person's approval.
         """
 
     def cancel(self, id: JobId, *, by: str | None = None) -> JobView:
-        """End a job that is no longer wanted. A running one is asked, and ends cancelled unless it succeeds.
+        """End a job that is no longer wanted. A running job is asked to stop, and ends cancelled unless it succeeds.
 
-        `by` is who asks, where that is not the operating system's user; the job's history keeps it.
+        `by` is who asks; the default is the operating system's user. The job's history keeps it.
         """
 
     def stats(self) -> dict[str, Any]:
-        """Show counts: what the store has now, and what happened so far."""
+        """Return counts of what the store holds now, and of what has happened so far."""
 
     def workers(self) -> list[dict[str, Any]]:
-        """Give every live worker, the oldest first: where it is, what it serves, and what it runs now."""
+        """Return every live worker, the oldest first: where it is, what it serves, and what it runs now."""
 
     def health(self) -> dict[str, Any]:
-        """Judge the store by what it holds; while it is away, by what waits for it on this host."""
+        """Judge the store by its contents; while it is away, by the jobs that wait for it on this host."""
 
     def ready(self) -> None:
-        """Return if work is taken right now: the store answers, is not in trouble and has room. Else raise why."""
+        """Return if work is accepted now: the store answers, has no trouble and has room. Otherwise raise why not."""
 
     def measures(self) -> Measures:
-        """Measure everything, for `/metrics`; while the store is away, what waits for it on this host."""
+        """Measure everything, for `/metrics`; while the store is away, the jobs that wait for it on this host."""
 
     def subscribe(
         self, kinds: Collection[str] | None = None, queue: str | None = None, after: int | None = None
     ) -> Iterator[Notice]:
-        """Give notices of what happens to jobs, in commit order, from every process; `after` resumes behind a `seq`."""
+        """Yield notices of what happens to jobs, in commit order, from every process; `after` resumes after a `seq`."""
 
     def doctor(self, *, full: bool = False) -> dict[str, Any]:
-        """Examine the store, also one that cannot be opened; one that is not there yet is not created.
+        """Examine the store, even one that cannot be opened; a store that does not exist yet is not created.
 
-        It is read once as a whole; `full` also compares every index with its table, which takes longer.
+        The whole store is read once; `full` also compares every index with its table, which takes longer.
         """
 
     def migrate(self) -> tuple[int, int]:
-        """Bring the store's schema forward, as every opening does; give its number before and after."""
+        """Upgrade the store's schema, as every opening does; return its version before and after."""
 
     def backup(self, path: str | Path) -> dict[str, Any]:
-        """Copy the store to a new file while work goes on, verified when this returns; tell what the copy holds."""
+        """Copy the store to a new file while work goes on, and verify the copy; return what it holds."""
 
     @property
     def alerts(self) -> SyncAlerts: ...
@@ -387,13 +389,13 @@ class SyncWorker:
     """The verbs of `worker` as plain calls."""
 
     def drain(self) -> None:
-        """Claim no more, let what runs end or give it back, and leave. Calling it again waits for the same end.
+        """Claim no more, let running jobs end or give them back, and leave. Calling it again waits for the same end.
 
-        A caller that is cancelled stops waiting; the worker leaves all the same.
+        If the caller is cancelled, it stops waiting, but the worker still leaves.
         """
 
     def run_due(self, at_once: int | None = None) -> Counter[str]:
-        """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests.
+        """Run due jobs, repeats included, until none is left, then stop: no timers, no waiting. For tests.
 
         With `at_once=1` each queue runs its jobs one after the other, by priority.
         """

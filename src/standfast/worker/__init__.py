@@ -1,1 +1,1 @@
-"""Claim, run, verify, settle, apply: and keep the store in order beside it."""
+"""Claim, run, verify, settle, apply: and keep the store in order meanwhile."""

@@ -16,13 +16,13 @@ log = logging.getLogger("standfast.worker")
 EVERY = 2.0
 """Seconds between two touches."""
 WITHIN = 30.0
-"""Seconds after which a file that was not touched counts as one of a dead worker."""
+"""A file that was not touched for so many seconds counts as the file of a dead worker."""
 LONGEST_CLAIM = 60.0
-"""Seconds after which a claim without an answer is stuck. A store that refuses answers, and sooner."""
+"""Seconds after which a claim without an answer counts as stuck. A store that refuses a claim answers sooner."""
 
 
 class AliveFile:
-    """Touches a file every two seconds, as long as `is_alive` says so. The loop that is stuck touches nothing."""
+    """Touches a file every two seconds, as long as `is_alive` says so. A stuck event loop touches nothing."""
 
     def __init__(self, path: Path, is_alive: Callable[[], bool]) -> None:
         self._path = path
@@ -30,14 +30,14 @@ class AliveFile:
         self._refused = False
 
     def begin(self) -> None:
-        """Touch it for the first time; refuse one that cannot be."""
+        """Touch the file for the first time; refuse a path that cannot be written."""
         try:
             self._path.touch()
         except OSError as error:
             raise ConfigurationError(f"--alive: {self._path} cannot be written: {error.strerror or error}") from error
 
     async def touch(self) -> None:
-        """Touch it, if all is well. A disk that is full for a while does not end the worker."""
+        """Touch the file if the worker is alive. A disk that is full for a while does not end the worker."""
         if not self._is_alive():
             return
         try:
@@ -50,14 +50,14 @@ class AliveFile:
             self._refused = False
 
     def end(self) -> None:
-        """Take it away: nothing is alive any more."""
+        """Remove the file: the worker is ending."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
 
 @asynccontextmanager
 async def kept_alive(path: str | None, is_alive: Callable[[], bool]) -> AsyncIterator[None]:
-    """Keep a file touched during a block; without a path there is nothing to do."""
+    """Keep a file touched during a block; do nothing without a path."""
     if path is None:
         yield
         return
@@ -73,7 +73,7 @@ async def kept_alive(path: str | None, is_alive: Callable[[], bool]) -> AsyncIte
 
 
 def why_not_alive(path: Path, within: float) -> str | None:
-    """Say why a worker does not count as alive by its file; None if it does."""
+    """Return why a worker does not count as alive, judging by its file; None if it does."""
     try:
         age = time.time() - path.stat().st_mtime
     except FileNotFoundError:

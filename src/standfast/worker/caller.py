@@ -1,4 +1,4 @@
-"""A process that calls: what `run` starts here is run as a worker would run it, under leases of the caller's own."""
+"""A process that calls handlers directly: `run` executes a job here as a worker would, under leases of its own."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from standfast.worker.worker import GRACE, TOO_LATE
 from standfast.worker.worker_statement import comparable
 
 NO_QUEUES = "[]"
-"""A caller serves no queue: it runs what it is called for, and nothing else."""
+"""A caller serves no queue: it runs only the jobs it is called for."""
 LAST_REPLIES = 2.0
-"""Seconds that closing waits for replies to calls that have ended."""
+"""Seconds that `close` waits for the replies to calls that have ended."""
 LOOK_AGAIN = 0.005
 
 
 class Caller:
-    """The worker behind the calls of one event loop: executor and heartbeat, and nothing that claims by itself."""
+    """The worker behind the calls of one event loop: an executor and a heartbeat, but no claimer."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Caller:
     # --- calling
 
     async def call(self, job: NewJob, within: float | None) -> Called:
-        """Store a job, and begin it here if it may start now; `within` is how long it may then take at most."""
+        """Store a job, and start it here if it may run now; it may then take at most `within` seconds."""
         await self._begin()
         await self._ask_gate(job.queue)
         ready = await self._probed(job)
@@ -122,7 +122,7 @@ class Caller:
             self._under_way.discard(number)
 
     def _start(self, claim: Claim, rules: QueueRules) -> None:
-        """Start a call, unless its answer took so long that its lease may be over."""
+        """Start a call, unless the claim took so long that its lease may be over."""
         self._heartbeat.keep_up_with(claim.lease)
         if self._heartbeat.still_holds(claim, self._store.now()):
             self._executor.start(claim, rules)
@@ -130,7 +130,7 @@ class Caller:
             self._executor.refuse(claim, rules, TOO_LATE)
 
     async def _probed(self, job: NewJob) -> dict[str, str | None] | None:
-        """Ask the probes of a call's handler, if it has any. Whatever they say, it is called: its own error decides."""
+        """Run the probes of a call's handler, if any. It is called whatever they say: its own error decides."""
         handler = self._registry.find(job.queue, job.handler)
         if handler is None or not handler.requires:
             return None
@@ -138,15 +138,15 @@ class Caller:
         return {handler.name: self._readiness.why_not(handler)}
 
     def wait_ended(self, claim: Claim) -> Awaitable[None]:
-        """Wait until the end of a call is on disk."""
+        """Return an awaitable that completes when the end of a call is on disk."""
         return self._executor.wait_ended(claim)
 
     def is_unstoppable(self, claim: Claim) -> bool:
-        """Tell whether a call runs as a plain function, which cannot be stopped."""
+        """Return whether a call runs as a plain function, which cannot be stopped."""
         return self._executor.is_unstoppable(claim)
 
     async def _begin(self) -> None:
-        """Be known to the store before the first call, once."""
+        """Register this caller with the store, once, before the first call."""
         if self._begun is None:
             self._store.listen(self._hinted)
         if self._begun is None or (self._begun.done() and self._begun.exception() is not None):
@@ -154,7 +154,7 @@ class Caller:
         await asyncio.shield(self._begun)
 
     async def _ask_gate(self, queue: str) -> None:
-        """Ask a queue's gate before anything of it starts, once for all who wait for the answer."""
+        """Ask a queue's gate before any job of the queue starts; concurrent calls share one question."""
         if queue not in self._known:
             self._doors.learn(queue, (await self._store.read(queue_scripts.rules(queue))).gate)
             self._known.add(queue)
@@ -172,11 +172,11 @@ class Caller:
 
     def _reported(self, beat: Beat) -> None:
         self._executor.stopwatch.confirm(beat.at)
-        with suppress(RuntimeError):  # the loop is closed: what still runs cannot be stopped
+        with suppress(RuntimeError):  # the loop is closed: the attempts that still run cannot be stopped
             self._loop.call_soon_threadsafe(self._compare, beat)
 
     def _compare(self, beat: Beat) -> None:
-        """Judge a heartbeat's answer. Calls are answered in any order: the oldest that is not yet decides."""
+        """Judge a heartbeat's answer. Calls are answered in any order: the oldest unanswered one decides."""
         answers = min(self._under_way) - 1 if self._under_way else self._calls
         self._comparison.judge(beat, answers=answers, due=self._calls)
 
@@ -185,17 +185,17 @@ class Caller:
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing in its hands."""
+        """Whether it holds no job and has no call under way."""
         return not self._executor.held and not self._under_way
 
     def abandon(self) -> None:
-        """Leave with a closed loop: nothing in it can end, and leases lapse."""
+        """Leave after the loop was closed: its attempts cannot end, so their leases lapse."""
         if self._begun is not None:
             self._store.unlisten(self._hinted)
-            self._heartbeat.hurry()  # it ends when it sees that the loop is closed
+            self._heartbeat.hurry()  # the heartbeat ends when it sees that the loop is closed
 
     async def leave(self, grace: float) -> None:
-        """Let what runs end or give it back, and be known no more. Cancelling it grants what runs no more time."""
+        """Let running jobs end or give them back, then deregister. If this is cancelled, they get no more time."""
         if self._begun is None:
             return
         self._store.unlisten(self._hinted)
@@ -210,7 +210,7 @@ class Caller:
 
     async def _retire(self) -> None:
         await run_in_thread(self._heartbeat.stop)
-        with suppress(StoreUnavailable):  # it is off the list as soon as it is silent for a while
+        with suppress(StoreUnavailable):  # the list drops this caller once it has been silent for a while
             await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))
 
 
@@ -219,7 +219,7 @@ def _freed(_slots: Counter[str]) -> None:
 
 
 def _limited(claim: Claim, within: float | None) -> Claim:
-    """Have an attempt end when its caller does not wait any longer."""
+    """Return the claim with its timeout cut to how long the caller waits."""
     if within is None or (claim.timeout is not None and claim.timeout <= within):
         return claim
     return msgspec.structs.replace(claim, timeout=within)
@@ -231,13 +231,13 @@ class Callers:
     def __init__(self, make: Callable[[], Caller]) -> None:
         self._make = make
         self._context = Context()
-        """What handlers see of the calls that started them: nothing. One call's context is not another's."""
+        """The context handlers start from: an empty one, so that no call's context leaks into another's."""
         self._of: dict[tuple[int, asyncio.AbstractEventLoop], Caller] = {}
         self._replies = 0
 
     @contextmanager
     def replying(self) -> Iterator[None]:
-        """Have `close` wait while a call's end is looked at, which its reply tells of."""
+        """Make `close` wait while a call reads the end of its job for its reply."""
         self._replies += 1
         try:
             yield
@@ -245,7 +245,7 @@ class Callers:
             self._replies -= 1
 
     def of_this_loop(self) -> Caller:
-        """Give the caller of the running loop."""
+        """Return the caller of the running loop."""
         key = (os.getpid(), asyncio.get_running_loop())
         if key not in self._of:
             self._forget_the_closed()
@@ -259,7 +259,7 @@ class Callers:
                 gone.abandon()
 
     async def close(self) -> None:
-        """Let every call end; one of another loop that is busy cannot be waited for here."""
+        """Let every call end. A busy caller of another loop cannot be waited for here, so it is an error."""
         here = asyncio.get_running_loop()
         ours = {loop: caller for (pid, loop), caller in self._of.items() if pid == os.getpid() and not loop.is_closed()}
         if any(loop is not here and not caller.idle for loop, caller in ours.items()):
@@ -270,5 +270,5 @@ class Callers:
         for caller in ours.values():
             await caller.leave(GRACE)
         give_up = time.monotonic() + LAST_REPLIES
-        while self._replies and time.monotonic() < give_up:  # noqa: ASYNC110 - they may be of other loops
+        while self._replies and time.monotonic() < give_up:  # noqa: ASYNC110 - the replies may be in other loops
             await asyncio.sleep(LOOK_AGAIN)

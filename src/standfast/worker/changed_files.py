@@ -1,4 +1,4 @@
-"""Which source files have changed, for `--reload`: found by their times, with nothing but the standard library."""
+"""Find which source files have changed, for `--reload`: by their modification times, with only the standard library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})
-"""Directories that hold no source of the application; so do those whose name begins with a dot, and environments."""
+"""Directories without source of the application; likewise virtual environments, and names that begin with a dot."""
 SOURCES = (".py", ".toml", ".sql", ".yaml", ".yml")
 
 
@@ -19,7 +19,7 @@ class ChangedFiles:
         self._seen = self._look()
 
     def __call__(self) -> bool:
-        """Tell whether a file has come, gone or changed since the last look."""
+        """Return whether a file was added, removed or changed since the last look."""
         before, self._seen = self._seen, self._look()
         return self._seen != before
 
@@ -28,7 +28,7 @@ class ChangedFiles:
 
 
 def _sources(directory: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Walk source files; what is gone by the time it is looked at is left out."""
+    """Yield the source files; leave out those that vanish while this runs."""
     try:
         entries = list(os.scandir(directory))
     except OSError:
@@ -47,4 +47,4 @@ def _sources(directory: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]
 def _is_source_directory(entry: os.DirEntry[str]) -> bool:
     if entry.name in LEFT_OUT or entry.name.startswith("."):
         return False
-    return not os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))  # noqa: PTH110, PTH118 - asked for every directory
+    return not os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))  # noqa: PTH110, PTH118 - runs for every directory

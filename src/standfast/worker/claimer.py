@@ -1,4 +1,4 @@
-"""Claims what can start now: free slots of queues that may have work, and nothing more."""
+"""Claims the jobs that can start now: for free slots, in queues that may have work."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from standfast.worker.total_slots import TotalSlots
 log = logging.getLogger("standfast.worker")
 
 MOST_PER_CLAIM = 512
-"""Jobs one claim takes at most, so that a lone enqueue never waits long behind it."""
+"""The most jobs that one claim takes, so that a lone enqueue never waits long behind it."""
 WORTH_A_CLAIM = 128
-"""Slots below this are filled at once: a transaction for fewer jobs costs nearly as much."""
+"""A claim need not be split below this many slots: a transaction for fewer jobs costs nearly as much."""
 PAUSE_AFTER_REFUSAL = 0.5
 A_MOMENT = 0.05
-"""Seconds that a job of `claim_until_empty` may take before the next of its queue is started beside it."""
+"""Seconds that a job of `claim_until_empty` may take before the next job of its queue is started beside it."""
 
 _queue_of, _gate_of = attrgetter("queue"), attrgetter("gate")
 
@@ -64,46 +64,46 @@ class Claimer:
         self._lanes = dict(lanes)
         self._served = {queue for queue in lanes if queue not in unserved}
         self._elsewhere = elsewhere
-        """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
+        """The handlers for queues not yet known: the built-in ones, or none if the worker was given its queues."""
         self._slots = slots
         self.total = TotalSlots(total)
         self._start = start
         self._give_back = give_back
-        """What gives claimed jobs back to their queues without running them."""
+        """Gives claimed jobs back to their queues without running them."""
         self._doors = doors
         self._readiness = readiness
         self._gates = doors.gates
         self._requirements = readiness.registry.with_requirements
         self._modes = readiness.registry.strict_modes
         self._largest_claim = min(max(WORTH_A_CLAIM, slots // 2), MOST_PER_CLAIM)
-        """Half the slots at most, where they are many: while one half runs, the other half is claimed."""
+        """At most half the slots, if there are many: while one half runs, the other half is claimed."""
         self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
         self._claiming = ClaimTasks(self.kick)
         self._ahead = ClaimsAhead(self._claiming.running, self._free, self._largest_claim) if ahead else None
         self._standing: StandingClaim | None = None
-        """The claim that waits for a round which brings work, while this worker has nothing else to claim."""
+        """A claim that waits in the store for a round that brings work, while this worker has nothing else to claim."""
         self._looks = PlannedLooks(self.note_hint)
         self._stopped = False
         self._suspects = suspects
-        """Who is told of queues that have suspects: claims pass them over."""
+        """Called with the queues that have suspects, which ordinary claims skip."""
         self._suspects_only = False
         self._guard = Guard("claimer")
 
     @property
     def queues(self) -> list[str]:
-        """The queues it serves: those it was made for, and others it has claimed from."""
+        """The queues it serves: those it was created with, and others it has claimed from."""
         return sorted(self._served)
 
     def note_freed(self, queues: Counter[str]) -> None:
-        """Take note of free slots."""
+        """Count slots that have become free."""
         self._free += queues
         self.total.freed += queues.total()
         self.kick()
 
     def note_hint(self, hint: dict[str, float]) -> None:
-        """Take note of queues that have work, now or after some seconds."""
+        """Note that queues have work, now or after some seconds."""
         if not self._lanes.keys() >= hint.keys():
             self.learn(hint)
         for queue, seconds in hint.items():
@@ -122,7 +122,7 @@ class Claimer:
                 self._hungry.add(queue)
 
     def serve(self, lanes: dict[str, tuple[str, ...]]) -> bool:
-        """Serve these handlers too; tell whether that is news."""
+        """Serve these handlers too; return whether any of them is new."""
         news = {queue for queue, handlers in lanes.items() if handlers != self._lanes.get(queue)}
         for queue in news:
             if queue not in self._lanes:
@@ -138,7 +138,7 @@ class Claimer:
         self.kick()
 
     def kick(self) -> None:
-        """Claim, if a slot is free in a queue that may have work and no claim is under way, or another may be."""
+        """Claim for queues that may have work and have free slots, unless a claim under way allows no second one."""
         if self._claiming.pausing or self._stopped or self._suspects_only:
             return
         ahead: set[str] = set()
@@ -162,9 +162,9 @@ class Claimer:
         if not demands:
             self._stand()
         elif self._standing is None or self._standing.claims.withdraw(self._standing):
-            # Where it cannot be withdrawn, a round serves it, and its answer kicks again.
+            # If it cannot be withdrawn, a round is serving it, and its answer calls `kick` again.
             self._standing = None
-            # What is heard while the claim is under way counts for the next one: this one may have looked before.
+            # A hint that arrives while the claim is under way counts for the next: this one may have looked earlier.
             queues = [*map(_queue_of, demands)]
             self._hungry.difference_update(queues)
             request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
@@ -172,9 +172,9 @@ class Claimer:
             self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues), answered)
 
     def _stand(self) -> None:
-        """Have what comes next claimed by the transaction that brings it: that saves an idle worker a round.
+        """Let the transaction that brings the next job claim it too: that saves an idle worker a round.
 
-        A queue whose gate or probes must be asked first is looked at when it is heard of.
+        A queue whose gate or probes must be asked first is left out; a hint makes the worker look at it.
         """
         if self._standing is not None or self._hungry:
             return
@@ -183,7 +183,7 @@ class Claimer:
             if free > 0 and queue not in self._gates and queue not in self._requirements:
                 slots = min(self._largest_claim, free)
                 demands.append(QueueDemand(queue, self._lanes[queue], slots, modes=self._modes.get(queue)))
-        if self.total.limited:  # a queue that is left out is looked at when it is heard of
+        if self.total.limited:  # a hint makes the worker look at a queue that is left out
             demands = self.total.share(demands)
         if demands:
             request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
@@ -191,7 +191,7 @@ class Claimer:
             self._standing.start().add_done_callback(partial(self._fed, request))
 
     def _fed(self, request: ClaimRequest, answer: asyncio.Future[ClaimResult]) -> None:
-        """Start what a standing claim brought."""
+        """Start the jobs that a standing claim brought."""
         self._standing = None
         self._claiming.answers += 1
         hungry = {*map(_queue_of, request.demands)}
@@ -203,7 +203,7 @@ class Claimer:
             self.kick()
 
     async def _stop_standing(self) -> None:
-        """Take the standing claim back, or wait for its answer: what it brings must not be forgotten."""
+        """Withdraw the standing claim, or wait for its answer: the jobs it brings must not be forgotten."""
         if self._standing is not None and not self._standing.claims.withdraw(self._standing):
             await asyncio.wait([self._standing.start()])
         self._standing = None
@@ -219,20 +219,20 @@ class Claimer:
     # --- suspects
 
     async def claim_suspects_only(self) -> None:
-        """Claim nothing but suspects from now on; a claim under way is waited for."""
+        """Claim only suspects from now on; wait for a claim that is under way."""
         self._suspects_only = True
         await self._stop_standing()
         await self._claiming.wait()
 
     def claim_all(self) -> None:
-        """Claim as before."""
+        """Claim ordinary jobs again."""
         self._suspects_only = False
         self.kick()
 
     async def claim_alone(self, queues: Iterable[str] | None = None) -> bool:
-        """Claim one suspect of these queues, or of all, and start it; tell whether there was one.
+        """Claim one suspect of these queues, or of all, and start it; return whether there was one.
 
-        It is claimed like anything else: a drain waits for the answer, so that what it brings is not forgotten.
+        It is claimed like any job: a drain waits for the answer, so that the job it brings is not forgotten.
         """
         wanted = [queue for queue in (self._lanes if queues is None else queues) if queue in self._lanes]
         await self._all_asked(wanted)
@@ -244,7 +244,7 @@ class Claimer:
         return bool(started)
 
     async def _all_asked(self, queues: Iterable[str]) -> None:
-        """Have the gates and probes of queues asked that must be before anything starts."""
+        """Ask the gates and probes that must be asked before a job of these queues starts."""
         for queue in list(queues):
             if self._doors.must_ask(queue):
                 await self._doors.ask_now(queue)
@@ -253,9 +253,9 @@ class Claimer:
     # --- claiming
 
     def _may_claim(self, queue: str) -> bool:
-        """Tell whether a queue may be claimed from; one whose gate must be asked first is looked at again after.
+        """Return whether a queue may be claimed from. If its gate must be asked first, ask it, then look again.
 
-        So is one with a handler whose probes were never asked. Those that said no are asked again beside its work.
+        The same goes for handlers whose probes have never run. Probes that said no are asked again while jobs run.
         """
         if queue in self._requirements and self._readiness.must_wait(
             queue, lambda seconds: self.note_hint({queue: seconds})
@@ -269,10 +269,10 @@ class Claimer:
     async def claim_until_empty(
         self, idle: Callable[[float | None], Awaitable[bool]], at_once: int | None = None
     ) -> Counter[str]:
-        """Claim and wait for what was claimed to end, until a claim brings nothing; give how often each queue ran.
+        """Claim jobs and wait for them to end, until a claim brings none; return how many jobs each queue ran.
 
-        Of each queue so many are claimed `at_once`: one, for jobs to run by priority. `idle` waits until nothing runs:
-        a job that takes longer than a moment may wait for another, and that one is started beside it.
+        At most `at_once` jobs of each queue are claimed: one makes jobs run by priority. `idle` waits until nothing
+        runs: a job that takes longer than a moment may be waiting for another job, so that one is started beside it.
         """
         self._stopped = True  # nothing else claims beside this
         ran: Counter[str] = Counter()
@@ -298,7 +298,7 @@ class Claimer:
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
 
     async def _claimed(self, request: ClaimRequest) -> ClaimResult:
-        """Claim. If this is cancelled, what the claim brings is given back: the loop may be about to end."""
+        """Claim. If this is cancelled, the claimed jobs are given back: the loop may be about to end."""
         return await wait_out(self._store.claim(request).start(), on_cancel=self._return)
 
     def _return(self, result: ClaimResult) -> None:
@@ -307,7 +307,7 @@ class Claimer:
         self._give_back(result.claims, result.rules)
 
     async def _fill(self, request: ClaimRequest, started: list[str] | None) -> None:
-        """Claim and start; a queue of which nothing was heard may still have work. `started` gets the ids."""
+        """Claim and start jobs; if the claim fails, its queues may still have work. Append the ids to `started`."""
         hungry = {*map(_queue_of, request.demands)}
         try:
             result = await wait_out(self._store.claim(request).start(), self._return)
@@ -322,31 +322,31 @@ class Claimer:
 
     @property
     def is_sated(self) -> bool:
-        """Whether no claim is under way, and each queue with a free slot was looked at since it was heard of."""
+        """Whether no claim is under way, and every hinted queue with a free slot has been looked at."""
         return self.answers_due == self.answers and not any(self._free[queue] > 0 for queue in self._hungry)
 
     @property
     def claim_takes(self) -> float:
-        """For how many seconds the claim under way has been waiting; 0 if there is none."""
+        """How many seconds the claim under way has been waiting; 0 if there is none."""
         return self._claiming.seconds
 
     @property
     def failures(self) -> int:
-        """How many claims met an unexpected fault."""
+        """How many claims failed unexpectedly."""
         return self._guard.failures
 
     @property
     def answers(self) -> int:
-        """How many claims were answered, or given up."""
+        """How many claims were answered or given up."""
         return self._claiming.answers
 
     @property
     def answers_due(self) -> int:
-        """How many answers there will be once each claim under way has its own."""
+        """How many answers there will be once every claim under way is answered."""
         return self.answers + len(self._claiming.running) + bool(self._standing and self._standing.taken)
 
     def _take(self, request: ClaimRequest, result: ClaimResult) -> set[str]:
-        """Start what was claimed; give the queues that may have more."""
+        """Start the claimed jobs; return the queues that may have more."""
         claimed = Counter(map(_queue_of, result.claims))
         self._served |= claimed.keys()
         self._free.subtract(claimed)
@@ -357,7 +357,7 @@ class Claimer:
         if result.policy is not None:
             self._policy.learn(result.policy)
         if result.claims and not request.demands[0].alone:
-            self._hungry |= hungry  # the store claims what comes next while these begin
+            self._hungry |= hungry  # the store makes the next claim while these jobs begin
             self._claiming.note_answer(asyncio.current_task())
             self.kick()
         self._start(result.claims, result.rules)
@@ -371,7 +371,7 @@ class Claimer:
         return hungry
 
     def _queues_to_ask(self, request: ClaimRequest, result: ClaimResult) -> set[str]:
-        """Take note of the gates that the rules in force name; give the queues whose gate was not asked."""
+        """Note which gates the rules in force name; return the queues whose gate must be asked first."""
         for queue, rules in result.rules.items():
             if rules.gate is not None or queue in self._gates:
                 self._doors.learn(queue, rules.gate)
@@ -379,20 +379,20 @@ class Claimer:
         return {queue for queue in gated if self._doors.must_ask(queue)}
 
     def _look_at(self, queue: str, seconds: float) -> None:
-        """Be hungry for a queue now, or at a time unless an earlier look is planned."""
+        """Mark a queue as one that may have work, now or after some seconds unless an earlier look is planned."""
         if seconds <= 0:
             self._hungry.add(queue)
         else:
             self._looks.plan(queue, seconds)
 
     def halt(self) -> None:
-        """Claim nothing more from now on, where nothing can be waited for."""
+        """Claim nothing more, without waiting: for callers that cannot await."""
         self._stopped = True
         if self._standing is not None and self._standing.claims.withdraw(self._standing):
             self._standing = None
 
     async def stop(self) -> None:
-        """Claim no more; a claim under way is waited for, so that what it brings is not forgotten."""
+        """Claim no more. Wait for a claim that is under way, so that the jobs it brings are not forgotten."""
         self._stopped = True
         self._looks.cancel()
         await self._stop_standing()

@@ -1,7 +1,7 @@
-"""When a second claim stands in line behind the one that is under way.
+"""Decides when to make a second claim while one is under way.
 
-Where claims have a writer of their own, it would wait while the jobs of one claim begin. So a queue whose last claim
-was full is asked once more, as soon as there are slots for another full claim.
+Where claims have a writer of their own, that writer would be idle while the jobs of one claim begin. So a queue whose
+last claim was full is claimed from once more, as soon as there are slots for another full claim.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _queue = attrgetter("queue")
 
 
 class ClaimsAhead:
-    """What claims `under_way` have asked for, and which queues may be asked for a full claim beside them.
+    """The slots that the claims `under_way` want to fill, and the queues that allow a second, full claim now.
 
-    `free` are the slots of each queue, those included that are to be filled; a claim is full that brings so many.
+    `free` counts the free slots of each queue, including those that a claim under way is to fill. A claim of
+    `full_claim` jobs is full.
     """
 
     def __init__(self, under_way: Sized, free: Counter[str], full_claim: int) -> None:
@@ -34,18 +35,18 @@ class ClaimsAhead:
         """The queues whose last claim was full."""
 
     def ask(self, demands: Iterable[QueueDemand]) -> Callable[[], None]:
-        """Take note of a claim that is about to be made; give what must be called once it is answered."""
+        """Note a claim that is about to be made; return the function to call once it is answered."""
         asked = {demand.queue: demand.slots for demand in demands}
         self.asked.update(asked)
         return partial(self.asked.subtract, asked)
 
     def note(self, demands: Iterable[QueueDemand], full: Collection[str]) -> None:
-        """Take note of which queues gave as many jobs as they were asked for."""
+        """Note which queues gave as many jobs as were asked for."""
         self._full.difference_update(map(_queue, demands))
         self._full.update(full)
 
     def queues(self, but: Iterable[Collection[str]]) -> set[str]:
-        """Give the queues that may be asked now, none of those that something must be asked about before."""
+        """Return the queues that may be claimed from now, except those in `but`, which have a gate or probes to ask."""
         if len(self._under_way) >= MOST_UNDER_WAY:
             return set()
         asked, free = self.asked, self._free

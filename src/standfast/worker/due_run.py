@@ -1,4 +1,4 @@
-"""Runs what is due until nothing is: for tests (`run_all_due`), and for `standfast worker --once` (`finish_due`)."""
+"""Runs due jobs until none is left: for tests (`run_all_due`), and for `standfast worker --once` (`finish_due`)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from standfast.worker.redriver import Redriver
 from standfast.worker.suspects import Suspects
 
 LOOK_AGAIN = 0.01
-"""Seconds between two looks whether a worker has anything left to claim or to run."""
+"""Seconds between two checks whether a worker has anything left to claim or to run."""
 
 
 async def run_all_due(
     claimer: Claimer, executor: Executor, redriver: Redriver, at_once: int | None = None
 ) -> Counter[str]:
-    """Run what is due, and what replays and redrives make due; what time must pass for stays."""
+    """Run the due jobs, and those that replays and redrives make due; leave jobs that are due later."""
     run = partial(claimer.claim_until_empty, executor.idle, at_once)
     ran = await run()
     while True:
@@ -30,7 +30,7 @@ async def run_all_due(
 
 
 async def finish_due(claimer: Claimer, executor: Executor, redriver: Redriver, suspects: Suspects) -> None:
-    """Let a claimer that keeps to its slots come to the end of what is due, with what that makes due."""
+    """Run the due jobs, and those they make due, with a claimer that keeps to its slots."""
     before = -1
     while executor.ends.ended != before:
         before = executor.ends.ended
@@ -41,7 +41,7 @@ async def finish_due(claimer: Claimer, executor: Executor, redriver: Redriver, s
 
 
 async def _drives(redriver: Redriver) -> bool:
-    """Take replays and redrives further; tell whether that made anything due."""
+    """Advance replays and redrives; return whether that made any job due."""
     replayed = await redriver.replays_due()
-    redriving = await redriver.drive(f"drain-{os.getpid()}")  # the next one goes on with it
+    redriving = await redriver.drive(f"drain-{os.getpid()}")  # under this name the next run continues it
     return bool(replayed or redriving)

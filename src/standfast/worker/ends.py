@@ -1,4 +1,4 @@
-"""Handing ends to the store: in batches, once, and again after whatever cut that off."""
+"""Hands the ends of attempts to the store: in batches, once each, and again if the write was cut off."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from standfast.worker.stopwatch import Stopwatch
 log = logging.getLogger("standfast.worker")
 
 Key = tuple[int, int]
-"""A job's number, and the token it is held under."""
+"""A job's number, and its fencing token."""
 
 
 class Ends:
-    """The jobs in a worker's hands, and what was decided about them. `freed` is told how many slots became free."""
+    """The jobs that a worker holds, and what was decided about them. `freed` is called with the slots freed."""
 
     def __init__(
         self, store: Store, freed: Callable[[Counter[str]], None], stopwatch: Stopwatch, failure_calls: FailureCalls
@@ -40,25 +40,25 @@ class Ends:
         self._ran: list[tuple[str, float]] = []
         self._slots_freed: Counter[str] = Counter()
         self.flushes: set[asyncio.Future[Any]] = set()
-        """What is being written."""
+        """The writes under way."""
         self.held: dict[Key, Running] = {}
         """Every job claimed here whose end is not on disk yet, by number and token."""
         self.unwritten: set[Key] = set()
-        """Those whose end could not be written at all."""
+        """The held jobs whose end could not be written at all."""
         self.ended = 0
         """Attempts that have ended here so far."""
         self.died = 0
-        """Those among them whose job ended dead or held."""
+        """How many of those attempts left their job dead or held."""
         self.fenced = 0
-        """Ends that landed nowhere, because the job had lapsed, or had moved on under a newer token."""
+        """Ends that changed nothing, because the job had lapsed, or had moved on under a newer token."""
 
     @property
     def waiting(self) -> bool:
-        """Whether an end waits to be handed over."""
+        """Whether an end waits to be handed to the store."""
         return bool(self._settled)
 
     def settle(self, running: Running, transition: Transition) -> None:
-        """Take the end of an attempt, and free its slot."""
+        """Accept the end of an attempt, and free its slot."""
         running.deadline = None
         self.ended += 1
         queue = running.claim.queue
@@ -70,7 +70,7 @@ class Ends:
         self._settled.append(transition)
 
     def hand_in(self, transition: Transition) -> None:
-        """Have a decided change written that ends no attempt, at the end of this turn of the loop."""
+        """Write a decided change that ends no attempt, at the end of this turn of the loop."""
         if not self._settled:
             asyncio.get_running_loop().call_soon(self._flush)
         self._settled.append(transition)
@@ -90,7 +90,7 @@ class Ends:
         writing.add_done_callback(partial(self._written, transitions))
 
     def _written(self, transitions: list[Transition], writing: asyncio.Future[list[bool]]) -> None:
-        """Let go of what is on disk; hand over again what was cut off by stopping the whole loop."""
+        """Let go of jobs whose end is on disk; repeat a write that was cancelled because the whole loop is stopping."""
         self.flushes.discard(writing)
         if writing.cancelled():
             self._hand_over(transitions)
@@ -105,7 +105,7 @@ class Ends:
                 self._tell(running, transition, landed=ok)
 
     def _tell(self, running: Running | None, transition: Transition, *, landed: bool) -> None:
-        """Say what became of the end of an attempt, where that is more than that a plain job completed."""
+        """Log what became of the end of an attempt, unless a plain job simply completed."""
         if not landed:
             self.fenced += 1
             what = "job %s is no longer held here; the end of its attempt %d landed nowhere"
@@ -120,17 +120,17 @@ class Ends:
         self._report(running, transition)
 
     def _report(self, running: Running, transition: Transition) -> None:
-        """Tell the application of a failed attempt, once its end is written or cannot be; let its exception go."""
+        """Report a failed attempt to the application once its end is written or cannot be; release its exception."""
         error, running.error = running.error, None
         if transition.failure is not None:
             job = running.job or Job(running.claim, running.rules)
             self._failure_calls.report(job, transition, error)
 
     def _after_failure(self, transitions: list[Transition], error: BaseException) -> None:
-        """Write one by one what could not be written together.
+        """Write the ends one by one if they could not be written together.
 
-        What cannot be written at all counts as running while this worker lives, and lapses after: giving it back would
-        run its effect again.
+        A job whose end cannot be written at all counts as running while this worker lives, and lapses after that:
+        giving it back would run its effect again.
         """
         if len(transitions) > 1:
             for transition in transitions:

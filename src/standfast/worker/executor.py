@@ -1,4 +1,4 @@
-"""One attempt from claim to settled: claim, look, run, settle, apply. And how all of them are stopped."""
+"""Runs attempts from claim to end (look, run, settle, apply), and stops them."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from standfast.worker.traced_attempt import Run, Spans, Whole
 log = logging.getLogger("standfast.worker")
 
 LONGEST_TURN = 0.002
-"""Seconds after which attempts that never wait let the loop have a turn."""
+"""Seconds after which attempts that never wait yield to the event loop."""
 GOES_ON = 5.0
-"""Seconds after which an async handler that was cancelled at its timeout, and has not ended, counts as going on."""
+"""Seconds an async handler gets to end after it was cancelled at its timeout; then it is noted as overdue."""
 LAST_WORD = 5.0
-"""Seconds a drain waits for an end, of any attempt, before it leaves those behind that were cancelled and go on."""
+"""Seconds a drain waits for any attempt to end before it leaves behind those that ignored their cancellation."""
 
 
 class Executor:
-    """Runs claimed jobs and hands their ends to the store in batches. `freed` is told how many slots became free."""
+    """Runs claimed jobs and hands their ends to the store in batches. `freed` is called with the slots freed."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class Executor:
         self.held: dict[Key, Running] = self.ends.held
         """Every job claimed here whose end is not on disk yet, by number and token."""
         self._halt = halt
-        """Stops claims when a signal was thrown into a handler: the loop is about to end."""
+        """Stops claiming when a signal raised an exception in a handler: the loop is about to end."""
         self._policy = policy or KnownPolicy()
         self._doubted = doubted
-        """Who is told of a handler, by queue and name, whose attempt got no answer from what it depends on."""
+        """Called with the queue and name of a handler whose attempt got no answer from a dependency."""
         self._looks_back = looks_back
-        """Whether a caller waits for each end: then a doubtful attempt is verified before it is settled."""
+        """Whether a caller waits for each end: then an uncertain outcome is verified before it is settled."""
         self._roll = roll
         self._timer: asyncio.TimerHandle | None = None
         self._next_check = float("inf")
@@ -92,7 +92,7 @@ class Executor:
         self._unbegun: deque[Running] = deque()
         self._beginning = False
         self._turns = 0
-        """How often the loop came round while attempts began: one during which it did has waited."""
+        """How many turns the loop made while attempts began: an attempt during which it made one has waited."""
         self._beginner: asyncio.Task[None] | None = None
         spans = None if tracing is None else Spans(tracing)
         self._run: Run = self._attempts.run if spans is None else spans.run_in_span(self._attempts.run)
@@ -100,23 +100,23 @@ class Executor:
 
     @property
     def fenced(self) -> int:
-        """How many ends landed nowhere, because another worker had taken the job over."""
+        """How many ends changed nothing, because another worker had taken the job over."""
         return self.ends.fenced
 
     @property
     def unwritten(self) -> tuple[str, ...]:
-        """The handlers, as queue/handler, of jobs whose end could not be written; this may be asked on any thread."""
+        """The handlers, as queue/handler, of jobs whose end could not be written. Any thread may read this."""
         claims = [self.held[key].claim for key in [*self.ends.unwritten] if key in self.held]
         return tuple(sorted({f"{claim.queue}/{claim.handler}" for claim in claims}))
 
     def hand_in(self, transition: Transition) -> None:
-        """Have a decided change written, beside the ends of attempts."""
+        """Write a decided change together with the ends of attempts."""
         self.ends.hand_in(transition)
 
     # --- starting
 
     def start(self, claim: Claim, rules: QueueRules) -> None:
-        """Have an attempt begin in this turn or the next, unless the job came too late to be run at all."""
+        """Begin an attempt in this turn of the loop or the next, unless the job came too late to be run at all."""
         running = self.held[claim.n, claim.token] = Running(claim, rules)
         if (claim.expires_at is not None or rules.max_age is not None) and age_reason(
             claim.entered_at, claim.expires_at, rules.max_age, claim.claimed_at
@@ -129,10 +129,10 @@ class Executor:
             self._begin()
 
     def _begin(self) -> None:
-        """In each turn of the loop, have a task begin what is claimed; it goes on as long as no attempt waits.
+        """In each turn of the loop, start a task that begins claimed jobs; it continues as long as no attempt waits.
 
-        A task for each attempt would cost more than many an attempt does. Each task starts from the worker's own
-        context: what one handler sets there must not reach the next.
+        A task for each attempt would cost more than many attempts do. Each task starts from the worker's own context:
+        a variable that one handler sets there must not reach the next.
         """
         if self._beginner is not None and self._beginner.cancelled():  # the whole loop is being stopped
             self._give_back_unbegun()
@@ -145,9 +145,9 @@ class Executor:
         loop.call_soon(self._begin)
 
     async def _begin_several(self, turn: int) -> None:
-        """Run attempts one after the other until one waits: from then on this task is that attempt's alone."""
+        """Run attempts one after the other until one waits: from then on this task belongs to that attempt alone."""
         task: Any = asyncio.current_task()
-        SESSION.set(None)  # as every attempt without a session does: what else is set is a handler's
+        SESSION.set(None)  # as every attempt without a session does: any other difference was made by a handler
         CURRENT.set(None)
         clean, until = copy_context(), time.monotonic() + LONGEST_TURN
         while self._unbegun:
@@ -162,7 +162,7 @@ class Executor:
                 return
 
     def _end_unentered(self, running: Running) -> None:
-        """Let a job die that came too late to be run."""
+        """End a job that came too late to be run."""
         claim = running.claim
         late = too_old(claim, running.rules, claim.claimed_at, self._roll(), self._policy.policy_now(self._store))
         if late is not None:
@@ -174,22 +174,22 @@ class Executor:
         self.ends.settle(running, settle(claim, NotEntered(why), rules, 0.0))
 
     def refuse_all(self, claims: Iterable[Claim], rules: Mapping[str, QueueRules]) -> None:
-        """Give claims back whose worker's loop may be about to end."""
+        """Give claims back because the worker's loop may be about to end."""
         for claim in claims:
             self.refuse(claim, rules[claim.queue], "drain")
 
     async def _attempt(self, running: Running) -> Transition:
-        """Bring an attempt to its end, whatever the handler does: without an end it would be running for good."""
+        """Bring an attempt to an end, whatever the handler does: otherwise its job would count as running forever."""
         try:
             outcome = await self._run(running)
         except asyncio.CancelledError as error:
             running.error = error
             outcome = cut_short(running.cut, error)
-        except BaseException as error:  # the attempt boundary: what a handler raises is an outcome
+        except BaseException as error:  # the attempt boundary: any exception of a handler is an outcome
             if thrown_away(running, error):
                 raise
             if running.is_async and from_a_signal(error):
-                self._halt()  # first: what is given back must not be claimed again by a loop that ends
+                self._halt()  # first: a loop that is ending must not claim again the job it gives back
                 self._end(running, Drained())
                 raise
             running.error = error
@@ -202,7 +202,7 @@ class Executor:
         claim, roll, add_to_end = running.claim, self._roll(), None
         if running.job is not None:
             claim, add_to_end = running.job.as_it_stands(claim), running.job.add_to_end
-        if isinstance(outcome, Succeeded):  # most are, and need no policy
+        if isinstance(outcome, Succeeded):  # most attempts succeed, and those need no policy
             end = settle(claim, outcome, running.rules, roll)
             end = end if add_to_end is None else add_to_end(end)
             self.ends.settle(running, end)
@@ -221,7 +221,7 @@ class Executor:
     # --- stopping
 
     def _watch(self, running: Running) -> None:
-        """Have one timer watch the earliest deadline; a timer per job would cost more than the job."""
+        """Watch the earliest deadline with one timer; a timer per job would cost more than the job."""
         running.deadline = deadline = time.monotonic() + (running.claim.timeout or 0.0)
         if deadline < self._next_check:
             self._check_at(deadline)
@@ -233,7 +233,7 @@ class Executor:
         self._timer = asyncio.get_running_loop().call_later(deadline - time.monotonic(), self._check_deadlines)
 
     def _check_deadlines(self) -> None:
-        """Cut what is past its deadline, and watch the next one. A loop with coarse timers may call this early."""
+        """Cut attempts past their deadline, and watch the next one. A loop with coarse timers may call this early."""
         self._timer, self._next_check = None, float("inf")
         now = time.monotonic()
         for running in list(self.held.values()):
@@ -247,7 +247,7 @@ class Executor:
             self._check_at(min(left))
 
     def _note_overdue(self, running: Running) -> None:
-        """Have history say that an attempt goes on past its time, when that happens and not only when it returns."""
+        """Record in the history that an attempt exceeds its timeout, when that happens and not only when it returns."""
         claim = running.claim
         if (claim.n, claim.token) not in self.held or running.task is None or running.task.done():
             return
@@ -267,9 +267,9 @@ class Executor:
         running.stop(why)
 
     async def finish(self, grace: float) -> None:
-        """Let what runs end; after `grace` seconds cut what can be cut, and wait for the rest.
+        """Let running attempts end; after `grace` seconds cut those that can be cut, and wait for the rest.
 
-        An async handler that goes on although it was cancelled is left behind: its job lapses with its lease.
+        An async handler that ignores its cancellation is left behind: its job lapses with its lease.
         """
         self._give_back_unbegun()
         tasks = [running.task for running in self._awaited() if running.task is not None]
@@ -286,7 +286,7 @@ class Executor:
         self._attempts.close()
 
     def _warn_if_unstoppable(self, running: Running) -> None:
-        """Say what the drain waits for: without this, a worker that does not end says nothing of the reason."""
+        """Log what the drain waits for: otherwise a worker that does not end would not say why."""
         claim = running.claim
         if self.is_unstoppable(claim):
             log.warning(
@@ -311,7 +311,7 @@ class Executor:
 
     @property
     def left_behind(self) -> bool:
-        """Whether a handler that swallows its cancellation outlives this worker."""
+        """Whether a handler that ignored its cancellation outlives this worker."""
         return any(key in self.held for key in self._left_behind)
 
     def _give_back_unbegun(self) -> None:
@@ -319,7 +319,7 @@ class Executor:
             self._give_back(self._unbegun.popleft())
 
     def _give_back_cancelled(self) -> None:
-        """Give back attempts that were cancelled before their first step, by stopping the whole loop."""
+        """Give back attempts that were cancelled before their first step, because the whole loop is stopping."""
         for running in list(self.held.values()):
             if running.task is not None and running.task.cancelled():
                 running.task = None
@@ -329,16 +329,16 @@ class Executor:
         self.ends.settle(running, settle(running.claim, NotEntered("drain"), running.rules, 0.0))
 
     def threads_busy(self) -> bool:
-        """Tell whether a plain function still runs; this may be asked on any thread, and after the loop is gone."""
+        """Return whether a plain function still runs. Any thread may call this, even after the loop is closed."""
         threads = [running.thread for running in list(self.held.values())]
         return any(thread is not None and not thread.done() for thread in threads)
 
     def attempt_of(self, task: asyncio.Task[Any]) -> Claim | None:
-        """Give the job that a task of the loop runs, if any; this may be asked on any thread."""
+        """Return the job that a task of the loop runs, if any. Any thread may call this."""
         return next((running.claim for running in list(self.held.values()) if running.task is task), None)
 
     async def wait_ended(self, claim: Claim) -> None:
-        """Wait until the end of a job is on disk; what is left behind, or cannot be written, has none."""
+        """Wait until the end of a job is on disk; return at once if it is left behind or cannot be written."""
         key = (claim.n, claim.token)
         while key in self.held and key not in self.ends.unwritten | self._left_behind:
             task = self.held[key].task
@@ -351,12 +351,12 @@ class Executor:
                 await self._turn()
 
     def is_unstoppable(self, claim: Claim) -> bool:
-        """Tell whether a job runs as a plain function, which cannot be stopped."""
+        """Return whether a job runs as a plain function, which cannot be stopped."""
         running = self.held.get((claim.n, claim.token))
         return running is not None and running.thread is not None and not running.thread.done()
 
     async def idle(self, within: float | None = None) -> bool:
-        """Wait until nothing runs and every end is on disk; False if for so many seconds nothing ended."""
+        """Wait until nothing runs and every end is on disk; return False if nothing ended for `within` seconds."""
         while self._busy():
             if not await self._something_ends(within):
                 return False
@@ -366,11 +366,11 @@ class Executor:
         return bool(self.ends.waiting or self._awaited())
 
     def _awaited(self) -> list[Running]:
-        """Give what is in this worker's hands and will have an end on disk, as far as anybody knows."""
+        """Return the held attempts whose end can still be expected on disk."""
         return [self.held[key] for key in self.held.keys() - self.ends.unwritten - self._left_behind]
 
     async def _something_ends(self, within: float | None = None) -> bool:
-        """Wait until what runs or is being written has ended; tell whether any of it did in time."""
+        """Wait until the running attempts and writes are done; return whether any of them was done in time."""
         self._give_back_cancelled()
         tasks = [running.task for running in self._awaited() if running.task and not running.task.done()]
         if not tasks and not self.ends.flushes:
@@ -380,7 +380,7 @@ class Executor:
         return bool(done)
 
     async def _turn(self) -> None:
-        """Let ends that wait be handed over; an attempt that is over, and left none, would be waited for in vain."""
+        """Yield so that waiting ends reach the store. Leave behind attempts that are over without an end."""
         for running in [] if self.ends.waiting else self._awaited():
             if running.task is not None and running.task.done() and not running.task.cancelled():
                 self._left_behind.add((running.claim.n, running.claim.token))

@@ -1,4 +1,4 @@
-"""What the application wants to know of failed attempts (`@sf.on_failure`): called beside the settle, never in it."""
+"""The application's hooks for failed attempts (`@sf.on_failure`): they never delay or change the end of a job."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ log = logging.getLogger("standfast.worker")
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 AT_ONCE = 32
-"""Calls that run side by side; a plain function takes a thread for each."""
+"""The most calls that run side by side; each call of a plain function takes a thread."""
 LONGEST_CALL = 60.0
-"""Seconds after which a call counts as failed; a plain function that hangs is left to its thread."""
+"""Seconds after which a call counts as failed; a plain function that hangs stays in its thread."""
 MOST_WAITING = 1000
-"""Failures that are reported or wait for it: each keeps its exception, and what that refers to, in memory."""
+"""The most failures that are or wait to be reported: each keeps its exception, and all that refers to, in memory."""
 NO_FAILURES = frozenset({"cancelled", "consent_required", "consent_denied"})
-"""Reasons of ends that are no failures of an attempt: a person decided so, or is asked first."""
+"""Reason codes that are not failures of an attempt: a person decided so, or is asked first."""
 
 
 class ReportedFailure(FailureView, frozen=True, kw_only=True):
-    """A failed attempt as a hook is told of it."""
+    """A failed attempt, as hooks receive it."""
 
     final: bool
     """Whether this was the last attempt: the job is dead or held now, and runs again only if it is replayed."""
 
 
 class FailureCalls:
-    """The calls of one event loop to the hooks of its process."""
+    """The calls to the hooks of this process from one event loop."""
 
     def __init__(self, store: Store, hooks: Sequence[Callable[..., Any]]) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class FailureCalls:
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     def report(self, job: ClaimedJob, end: Transition, error: BaseException | None = None) -> None:
-        """Have every hook called with how an attempt failed. This waits for none of them, and raises nothing."""
+        """Call every hook with how an attempt failed. This waits for none of them, and raises nothing."""
         failed = end.failure
         if not self._hooks or failed is None or not NO_FAILURES.isdisjoint(failed.codes):
             return
@@ -87,13 +87,13 @@ class FailureCalls:
             log.warning("a failed on_failure hook is not counted: %s", error)
 
     async def finish(self, grace: float) -> None:
-        """Let the calls end that are under way; what takes longer is left behind."""
+        """Wait `grace` seconds for the calls under way; leave behind those that take longer."""
         if self._under_way:
             await asyncio.wait([*self._under_way], timeout=grace)
 
 
 async def _call(hook: Callable[..., Any], *given: Any) -> BaseException | None:
-    """Call a hook, and give what went wrong with that."""
+    """Call a hook, and return the error if that failed."""
     call = asyncio.ensure_future(in_own_task(call_user_code(hook, *given)))
     await asyncio.wait([call], timeout=LONGEST_CALL)
     if not call.done():
@@ -103,7 +103,7 @@ async def _call(hook: Callable[..., Any], *given: Any) -> BaseException | None:
 
 
 def checked_hook(hook: Hook) -> Hook:
-    """Refuse a function that could not be called, now rather than at the first failure."""
+    """Refuse a function that cannot be called as a hook, now rather than at the first failure."""
     try:
         inspect.signature(hook).bind(None, None, None)
     except (TypeError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""What wings do around a handler, and in which order: effects are looked at before a person is asked for consent.
+"""What the wings do around a handler, and in which order: effects are verified before a person is asked for consent.
 
-A child process is started last: no job waits for an answer with one in its hands.
+The child process starts last, so that no job holds one while it waits for an answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from standfast.wings.isolation.isolated_handler import enter as start_child
 def handler_hooks(
     store: Store, verifier: Verifier, middleware: Sequence[Callable[[Handler, Call], Call]] = ()
 ) -> HandlerHooks:
-    """Put together what happens before and after the handlers of one process."""
+    """Combine what happens before and after the handlers of one process."""
     effects = AttemptEffects(store, verifier)
     return HandlerHooks(
         makes_job=effects.new_job,

@@ -19,18 +19,18 @@ log = logging.getLogger("standfast.worker")
 LONGEST_BEAT = 10.0
 BEATS_PER_LEASE = 3
 PAUSE_AFTER_REFUSAL = 0.1
-"""Leases are renewed as soon as the store is back: sweepers elsewhere wait one beat, and no more."""
+"""Seconds between attempts when the store is away: sweepers elsewhere wait only one beat after it is back."""
 MARGIN = 0.8
-"""Past this share of a lease without a heartbeat, nothing new is started under it."""
+"""Once this share of a lease has passed without a heartbeat, no job is started under it."""
 
 
 def beat_for(lease: float) -> float:
-    """Give the pause between two heartbeats of a worker that holds a job with this lease."""
+    """Return the seconds between two heartbeats of a worker that holds a job with this lease."""
     return min(LONGEST_BEAT, lease / BEATS_PER_LEASE)
 
 
 class Heartbeat:
-    """Renews a worker's leases every so many seconds, and reports what the store says it holds."""
+    """Renews a worker's leases at an interval, and reports which jobs the store says the worker holds."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Heartbeat:
         self._last = -math.inf
 
     def start(self) -> None:
-        """Beat once, so that the worker is known before it claims; then go on by itself."""
+        """Beat once, so that the store knows the worker before it claims; then start the thread."""
         self.beat()
         self._thread.start()
 
@@ -59,7 +59,7 @@ class Heartbeat:
         return threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
 
     def revive(self) -> None:
-        """Go on if an unexpected fault has ended the thread: without beats every job of this worker lapses."""
+        """Restart the thread if an unexpected error has ended it: without beats every job of this worker lapses."""
         if not self._stopping and not self._thread.is_alive():
             log.error("the heartbeat had stopped and goes on")
             self._thread = self._new_thread()
@@ -67,25 +67,25 @@ class Heartbeat:
             self._thread.start()
 
     def beat(self) -> None:
-        """Renew now."""
+        """Renew the leases now."""
         before, requested_at = self._store.now(), time.monotonic()
         beat = self._store.write(upkeep.beat, self._card()).result()
         self._last = before
         self._report(beat._replace(requested_at=requested_at))
 
     def covers(self, lease: float) -> bool:
-        """Tell whether a lease was renewed recently enough to start something under it.
+        """Return whether leases were renewed recently enough to start a job with this lease.
 
         Leases are counted in queue time, which goes on while the machine sleeps.
         """
         return self._store.now() - self._last < lease * MARGIN
 
     def still_holds(self, claim: Claim, now: float) -> bool:
-        """Tell whether a claim may be started: so much time may have passed since that its lease is over."""
+        """Return whether a claim may still be started; its lease is over if too much time has passed."""
         return now - claim.claimed_at < claim.lease * MARGIN or self.covers(claim.lease)
 
     def keep_up_with(self, lease: float) -> None:
-        """Beat often enough for a lease that is shorter than those known before."""
+        """Beat often enough for a lease that is shorter than any before."""
         if lease < self.every * BEATS_PER_LEASE:
             self.every = lease / BEATS_PER_LEASE
             self._hurry.set()

@@ -1,4 +1,4 @@
-"""What the application does when a worker process begins and ends (`@sf.on_startup`, `@sf.on_shutdown`)."""
+"""The application's hooks for the start and end of a worker process (`@sf.on_startup`, `@sf.on_shutdown`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger("standfast.worker")
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 LONGEST_SHUTDOWN = 30.0
-"""Seconds after which a shut-down hook is left behind: the process must end."""
+"""Seconds after which a shut-down hook is no longer waited for: the process must end."""
 
 
 class LifeHooks:
-    """The hooks of one process. They run once for each event loop that works, however many workers it has."""
+    """The hooks of one process. They run once for each event loop, however many workers it has."""
 
     def __init__(self) -> None:
         self.on_startup: list[Callable[[], Any]] = []
@@ -30,12 +30,12 @@ class LifeHooks:
         self._turns: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
 
     def take_over(self, other: LifeHooks) -> None:
-        """Have the hooks of another one too."""
+        """Add the hooks of another instance."""
         self.on_startup += other.on_startup
         self.on_shutdown += other.on_shutdown
 
     async def enter(self) -> None:
-        """Run the start-up hooks before the first worker of this loop claims; the first that fails raises."""
+        """Run the start-up hooks before the first worker of this loop claims; stop at the first that fails."""
         loop = asyncio.get_running_loop()
         async with self._turn(loop):
             if not self._workers.get(loop):
@@ -44,7 +44,7 @@ class LifeHooks:
             self._workers[loop] = self._workers.get(loop, 0) + 1
 
     async def leave(self) -> None:
-        """Run the shut-down hooks once the last worker of this loop has left; what one raises is logged."""
+        """Run the shut-down hooks once the last worker of this loop has left; log their errors."""
         loop = asyncio.get_running_loop()
         async with self._turn(loop):
             left = self._workers.pop(loop, 1) - 1
@@ -95,7 +95,7 @@ async def _call(hook: Callable[[], Any]) -> None:
 
 
 def _worded(error: BaseException) -> str:
-    """Say in one line what was raised, and where."""
+    """Describe in one line what was raised, and where."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}, line {last[0].lineno})" if last else ""
     text = " ".join(str(error).split())
@@ -107,7 +107,7 @@ def _name(hook: Callable[..., Any]) -> str:
 
 
 def checked_life_hook(hook: Hook, decorator: str) -> Hook:
-    """Refuse a function that could not be called, now rather than when a worker starts."""
+    """Refuse a function that cannot be called as a hook, now rather than when a worker starts."""
     try:
         inspect.signature(hook).bind()
     except (TypeError, ValueError) as error:

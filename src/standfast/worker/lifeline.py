@@ -1,8 +1,8 @@
-"""Is a process of this host alive? Each one that works holds a lock on a file of its own, and the kernel lets go of it.
+"""Tells whether a process of this host is alive: each holds a lock on its own file, which the kernel frees at its end.
 
-A name never comes twice. A lock that cannot be seen from here, as in another container or on another host, says
-nothing: then leases decide. A frozen process holds its lock. A forked child closes what it inherits, and a program that
-is started never gets it.
+A name is never used twice. A lock that cannot be seen from here, as in another container or on another host, says
+nothing: then leases decide. A frozen process keeps its lock. A forked child closes the descriptor it inherits, and a
+program that is started never gets it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from standfast.concurrency.locks import ForkableLock
 from standfast.wings.commands.orphans import Identity, identify, process_state, this_boot
 
 KEPT_FOR = 3600.0
-"""Seconds after which the file of a process that is seen dead is removed: until then every store has learnt of it."""
+"""Seconds for which the file of a dead process is kept: by then every store has learnt of the death."""
 LARGEST = 4096
 
 Verdict = Literal["alive", "dead", "unknown"]
 
 
 def directories() -> list[Path]:
-    """Name where locks are kept: with the user's state, or with temporary files where that cannot be written.
+    """Return where locks are kept: with the user's state, or with temporary files if that cannot be written.
 
     Never in a directory that belongs to another user, who could replace what is in it.
     """
@@ -49,18 +49,18 @@ def _places() -> list[Path]:
 
 
 class Lifeline:
-    """The lock of one process, taken once and held until it ends."""
+    """The lock of one process, taken once and held until the process ends."""
 
     def __init__(self) -> None:
         self._lock = ForkableLock()
         self._descriptor = -1
         self._path: Path | None = None
         self.own_name: str | None = None
-        """Its name once it is held: a plain attribute, because it is read every second."""
+        """The lock's name once it is held: a plain attribute, because it is read every second."""
         self._tried = False
 
     def hold(self) -> str | None:
-        """Hold it; give its name, or None where no lock can be held: then leases alone tell of this process."""
+        """Take the lock; return its name, or None if that fails: then only leases show that this process lives."""
         with self._lock:
             for directory in [] if self._tried else directories():
                 with suppress(OSError):
@@ -71,11 +71,11 @@ class Lifeline:
 
     @property
     def name(self) -> str | None:
-        """What this process's lock is called, where it holds one."""
+        """The name of this process's lock, if it holds one."""
         return None if self._path is None else self._path.name
 
     def _take(self, directory: Path) -> None:
-        """Lock a file before it has its name: a living process's file is never seen unlocked."""
+        """Lock a file before it gets its name: the file of a living process is never seen unlocked."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = os.urandom(16).hex()
         hidden = directory / f".{name}"
@@ -91,13 +91,13 @@ class Lifeline:
         self._descriptor, self._path, self.own_name = descriptor, directory / name, name
 
     def leave(self) -> None:
-        """Remove the file of a process that ends in order; the lock itself ends with it."""
+        """Remove the file when the process ends normally; the kernel frees the lock itself."""
         if self._path is not None:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Close what a fork inherited, so that no child keeps a dead parent's lock; its own it takes when it works."""
+        """Close what a fork inherited, so that no child keeps a dead parent's lock; it takes its own when it works."""
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.close(self._descriptor)
@@ -110,12 +110,12 @@ atexit.register(_ours.leave)
 
 
 def hold() -> str | None:
-    """Hold this process's lock; give its name, or None where no lock can be held."""
+    """Take this process's lock; return its name, or None if no lock can be held."""
     return _ours.hold()
 
 
 def verdict(name: str) -> Verdict:
-    """Tell whether the process that holds, or held, this lock is alive."""
+    """Return whether the process that holds or held this lock is alive."""
     for directory in directories():
         found = _verdict_at(directory / name)
         if found is not None:
@@ -124,13 +124,13 @@ def verdict(name: str) -> Verdict:
 
 
 def _verdict_at(path: Path) -> Verdict | None:
-    """Judge by one file; None where it is not there, or cannot be opened."""
+    """Judge by one file; None if it does not exist or cannot be opened."""
     try:
         descriptor = os.open(path, os.O_RDONLY | portable.OWN_HANDLE)
     except OSError:
         return None
     try:
-        portable.lock(descriptor, portable.SHARED)  # shared: those who look do not meet
+        portable.lock(descriptor, portable.SHARED)  # shared: two processes that look do not see each other's lock
         written = os.read(descriptor, LARGEST)
     except BlockingIOError:
         return "alive"
@@ -140,7 +140,7 @@ def _verdict_at(path: Path) -> Verdict | None:
 
 
 def _without_lock(written: bytes) -> Verdict:
-    """Judge a process whose lock is free. One that visibly goes on has lost it, to code that closes descriptors."""
+    """Judge a process whose lock is free. If it still runs, some code in it closed the descriptor."""
     try:
         known = msgspec.json.decode(written, type=Identity)
     except msgspec.DecodeError:
@@ -151,34 +151,34 @@ def _without_lock(written: bytes) -> Verdict:
 
 
 class DeathWatch:
-    """Looks which processes of this host died: one attempt at each lock that may still be held."""
+    """Finds out which processes of this host have died, by trying each lock that may still be held."""
 
     def __init__(self) -> None:
         self._dead: dict[str, float] = {}
         self._directories = directories()
         self.thread = ThreadPoolExecutor(1, "standfast-deaths")
-        """Where it looks: handlers may have every thread of the loop's own."""
+        """The thread it looks in: handlers may occupy every thread of the loop's own executor."""
 
     @property
     def dead(self) -> tuple[str, ...]:
-        """Those that are known to be dead, for as long as their files are kept."""
+        """The processes known to be dead, by the names of their locks; kept at least as long as their files."""
         return tuple(self._dead)
 
     def look(self) -> bool:
-        """Look at every lock; tell whether anybody died since."""
+        """Look at every lock; return whether a process has died since the last look."""
         known, now = len(self._dead), time.monotonic()
         for directory in self._directories:
             with suppress(OSError):
-                # Every second: what is known to be dead, and this process itself, cost nothing.
+                # This runs every second: skip this process and those known to be dead.
                 for name in {*os.listdir(directory)} - self._dead.keys() - {_ours.own_name}:  # noqa: PTH208
                     if not name.startswith(".") and _verdict_at(directory / name) == "dead":
                         self._dead[name] = now
-        if self._dead and now - next(iter(self._dead.values())) > KEPT_FOR:  # they stand in the order of their deaths
+        if self._dead and now - next(iter(self._dead.values())) > KEPT_FOR:  # in the order of their deaths
             self._forget_old(now)
         return len(self._dead) > known
 
     def _forget_old(self, now: float) -> None:
-        """Remove the files of those that died long ago, and forget them some time after that."""
+        """Remove the files of processes that died long ago, and forget them some time after that."""
         for name, died in [*self._dead.items()]:
             if now - died <= KEPT_FOR:
                 return

@@ -1,4 +1,4 @@
-"""Is the event loop kept from running? A handler that blocks it stops every queue of its worker, and says nothing."""
+"""Notices when the event loop is blocked. A handler that blocks it silently stops every queue of its worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCKED_AFTER = 1.0
 
 
 class Watch:
-    """Asks the loop for a sign of life while handlers run, from a thread of its own; names the one that holds it up."""
+    """Checks from its own thread that the loop responds while handlers run, and names the handler that blocks it."""
 
     def __init__(
         self,
@@ -34,18 +34,18 @@ class Watch:
         self._unreported: str | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, args=(loop,), name="standfast-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End; calling it again does nothing."""
+        """Stop the thread; calling this again does nothing."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
 
     def report(self) -> str | None:
-        """Name the handler, as queue/handler, that blocks the loop, or did since this was last asked."""
+        """Return the handler, as queue/handler, that blocks the loop, or did since the last call."""
         unreported, self._unreported = self._unreported, None
         return self._culprit or unreported
 
@@ -60,7 +60,7 @@ class Watch:
         alive, since = threading.Event(), time.monotonic()
         try:
             loop.call_soon_threadsafe(alive.set)
-        except RuntimeError:  # it was closed meanwhile
+        except RuntimeError:  # the loop was closed meanwhile
             return
         if alive.wait(BLOCKED_AFTER):
             return
@@ -72,7 +72,7 @@ class Watch:
         self._culprit = None
 
     def _name(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Say who blocks it, if that is a handler: others may block it too, and know best themselves."""
+        """Report what blocks the loop, if that is a handler; the application knows its own blocking tasks."""
         task = asyncio.current_task(loop)
         claim = None if task is None else self._attempt(task)
         if claim is None:

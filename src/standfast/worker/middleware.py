@@ -1,4 +1,4 @@
-"""Middleware: what the application puts around every attempt of its handlers (`@sf.middleware`)."""
+"""Middleware: functions that the application wraps around every attempt of its handlers (`@sf.middleware`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from standfast.spine.run import Call
 
 Around = TypeVar("Around", bound=Callable[..., Awaitable[Any]])
 OWN_QUEUES = "standfast."
-"""How the names of the queues begin that standfast keeps for itself: it delivers alerts there, and no middleware."""
+"""The prefix of standfast's own queues, which deliver alerts: middleware does not apply to them."""
 
 
 class Middleware(list[Callable[[Handler, Call], Call]]):
-    """The middleware of one process. The last one declared stands first: it is the innermost."""
+    """The middleware of one process. The last one declared comes first: it is the innermost."""
 
     def declare(self, around: Around) -> Around:
-        """Put a function around every attempt, inside of what was declared before."""
+        """Wrap a function around every attempt, inside the middleware declared earlier."""
         self.insert(0, partial(_wrapped, checked_middleware(around)))
         return around
 
 
 def checked_middleware(around: Around) -> Around:
-    """Refuse a function that could not stand around an attempt, now rather than at the first job."""
+    """Refuse a function that cannot be middleware, now rather than at the first job."""
     try:
         inspect.signature(around).bind(None, None)
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def _wrapped(around: Callable[..., Awaitable[Any]], handler: Handler, call: Call
 
 
 class CallNext:
-    """Goes on to the next middleware and at last to the handler; gives what that returned, or raises what it raised."""
+    """Calls the next middleware, and finally the handler; returns its result or raises its error."""
 
     def __init__(self, job: ClaimedJob, handler: Handler, call: Call) -> None:
         self._job = job
@@ -65,7 +65,7 @@ class CallNext:
         self._called = False
 
     async def __call__(self, job: ClaimedJob | None = None) -> Any:
-        """Go on, once: a second try of the handler is a matter of its queue, which counts and records it."""
+        """Continue, once: a second try of the handler is up to its queue, which counts and records it."""
         if job is not None and job is not self._job:
             raise ConfigurationError("call_next goes on with the job of this attempt; call it without another one")
         if self._called:
@@ -79,7 +79,7 @@ class CallNext:
 
 
 def _readable(result: Any) -> Any:
-    """Give the result of a handler that ran in a child process as a value; it comes from there as JSON text."""
+    """Return the result of a handler as a value; from a child process it comes as JSON text."""
     if isinstance(result, Succeeded) and result.warning is None:
         return None if result.result is None else msgspec.json.decode(result.result)
     return result

@@ -1,4 +1,4 @@
-"""When a worker looks again at a queue whose next job is due later."""
+"""Timers that make a worker look again at a queue whose next job is due later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PlannedLooks:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def plan(self, queue: str, seconds: float) -> None:
-        """Look at a queue after so many seconds, unless an earlier look is planned."""
+        """Look at a queue after this many seconds, unless an earlier look is planned."""
         loop = asyncio.get_running_loop()
         planned = self._timers.get(queue)
         if planned is not None and not planned.cancelled() and loop.time() < planned.when() <= loop.time() + seconds:
@@ -24,6 +24,6 @@ class PlannedLooks:
         self._timers[queue] = loop.call_later(seconds, self._look, {queue: 0.0})
 
     def cancel(self) -> None:
-        """Look no more."""
+        """Cancel every planned look."""
         for timer in self._timers.values():
             timer.cancel()

@@ -1,4 +1,4 @@
-"""Deletes what is no longer needed, in small bites, on by default."""
+"""Deletes rows that are no longer needed, in small batches; on by default."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ EVERY = 60.0
 
 
 class Pruner:
-    """Prunes until a bite brings nothing more."""
+    """Prunes batch by batch until nothing is left to prune."""
 
     def __init__(self, store: Store, prune: PruneRequest | None = None) -> None:
         self._store = store
         self._prune = prune or PruneRequest()
 
     async def prune(self) -> None:
-        """Prune everything that may go now."""
+        """Prune everything that may be deleted now."""
         while await self._store.write(upkeep.prune, self._prune):
-            pass  # each bite is a transaction of its own, so others come between
+            pass  # each batch is a transaction of its own, so that other writes can run in between

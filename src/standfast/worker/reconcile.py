@@ -1,4 +1,4 @@
-"""What the store says a worker holds, beside what it has in its hands: each heartbeat brings the one to the other."""
+"""Compares, at each heartbeat, the jobs that the store says a worker holds with those it really holds."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from standfast.worker.upkeep import Beat
 
 
 class Comparison:
-    """Stops attempts that lost their lease or are not wanted any more; gives back claims that never arrived here."""
+    """Stops attempts that lost their lease or were cancelled; gives back claims that never arrived here."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._strangers: dict[tuple[int, int], float] = {}
-        """Jobs the store gave us and we do not know, with the number of answered claims that must have brought them."""
+        """Jobs that only the store says we hold, and how many claims must be answered before they are given back."""
 
     def judge(self, beat: Beat, *, answers: int, due: int) -> None:
-        """Compare. Of the claims so far, `answers` are answered, and `due` will be once those under way are.
+        """Compare. So far `answers` claims are answered; `due` will be once those under way are answered.
 
-        On PostgreSQL a claim may begin before a heartbeat and be committed after it. So only what was in hand before
-        the heartbeat was requested is lost if the store does not name it.
+        On PostgreSQL a claim may begin before a heartbeat and be committed after it. So a job that the store does not
+        name is lost only if we held it before the heartbeat was requested.
         """
         stored = {(job.n, job.token): job for job in beat.held}
         for key, running in list(self._executor.held.items()):
@@ -30,7 +30,7 @@ class Comparison:
         unknown = [key for key in stored if key not in self._executor.held]
         strangers = {key: self._strangers.get(key, due) for key in unknown}
         for key in strangers.keys() & self._strangers.keys():
-            if strangers[key] <= answers:  # the claim that took it is answered, and did not bring it
+            if strangers[key] <= answers:  # the claim that took it was answered, and did not bring it
                 job = stored[key]
                 self._executor.hand_in(given_back(job.job_ref))
                 strangers[key] = float("inf")

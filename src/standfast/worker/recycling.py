@@ -1,4 +1,4 @@
-"""When a worker process has done enough: it ends what it has begun, and starts anew."""
+"""Decides when a worker process has done enough: it finishes the jobs it has begun, and starts anew."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from standfast.printable import count_of, data_size
 log = logging.getLogger("standfast.worker")
 
 EVERY = 0.2
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 STATM = Path("/proc/self/statm")
 
 
 class Recycling(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs a process claims, and how many bytes of memory it takes, before it starts anew."""
+    """After how many claimed jobs, or above how many bytes of memory, a process starts anew."""
 
     after: int | None = None
     above: int | None = None
@@ -27,7 +27,7 @@ class Recycling(msgspec.Struct, frozen=True, kw_only=True):
         return self.after is not None or self.above is not None
 
     def checked_at_start(self) -> Recycling:
-        """Leave out a limit of memory that a process is above before its first job: it would start anew for good."""
+        """Drop a memory limit that the process exceeds before its first job: it would restart forever."""
         if self.above is None or (taken := memory_taken()) <= self.above:
             return self
         log.warning(
@@ -37,7 +37,7 @@ class Recycling(msgspec.Struct, frozen=True, kw_only=True):
         return Recycling(after=self.after)
 
     def why_now(self, claimed: int) -> str | None:
-        """Say why it is time after so many jobs; None if it is not."""
+        """Return why it is time to start anew after `claimed` jobs; None if it is not."""
         if self.after is not None and claimed >= self.after:
             return f"it has claimed {count_of(claimed, 'job')}"
         if self.above is not None and (taken := memory_taken()) > self.above:
@@ -46,7 +46,7 @@ class Recycling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def memory_taken() -> int:
-    """Give the bytes of memory that this process has in use; where only the most so far is known, that."""
+    """Return how many bytes of memory this process uses; its peak so far if only that is known."""
     import resource  # noqa: PLC0415 - not on every system, and few processes need it
 
     try:

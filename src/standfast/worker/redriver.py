@@ -1,4 +1,4 @@
-"""Takes redrives further, replays what a rule put off, and sees to approvals and consents. Any worker can."""
+"""Advances redrives, replays jobs that a rule postponed, and attends to approvals and consents. Any worker can."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.redrives.rules import EVERY as STEP_EVERY
 
 EVERY = 2.0
-"""Seconds between two looks whether there is anything to do."""
+"""Seconds between two checks whether there is anything to do."""
 
 
 class Redriver:
-    """Looks seldom while there is nothing to do, and goes step by step while a redrive runs."""
+    """Checks seldom while there is nothing to do, and often while a redrive runs."""
 
     def __init__(self, store: Store, letters: DeadLetters, driver: str, consent: Consent | None = None) -> None:
         self._store = store
@@ -26,24 +26,24 @@ class Redriver:
         self._driver = driver
 
     async def go_on(self) -> None:
-        """Do what waits, until no redrive runs any more."""
-        while await self.drive():  # noqa: ASYNC110 - what is waited for happens in other processes too
+        """Do all pending work, until no redrive runs any more."""
+        while await self.drive():  # noqa: ASYNC110 - redrives also advance in other processes
             await asyncio.sleep(STEP_EVERY)
 
     async def step(self) -> bool:
-        """Do all that can be done now; tell whether a redrive runs."""
+        """Do all that can be done now; return whether a redrive runs."""
         await self.replay()
         return await self.drive()
 
     async def replay(self) -> None:
-        """Replay what a rule put off until now; apart from the rest, for it looks at effects, which may take long."""
+        """Replay the jobs that a rule postponed until now; separately, because verifying effects may take long."""
         if (await self._business()).replays:
             await self.replays_due()
 
     async def drive(self, driver: str | None = None) -> bool:
-        """Take redrives a step further, and see to what waits for an answer; tell whether a redrive runs.
+        """Advance redrives a step, and attend to consents and approvals; return whether a redrive runs.
 
-        `driver` is under whose name, where one goes on with what another of that name began.
+        Redrives are driven under the name `driver`, if given: a driver continues what one of the same name began.
         """
         business = await self._business()
         if business.asks and self._consent is not None:
@@ -56,7 +56,7 @@ class Redriver:
         return business.redrives
 
     async def replays_due(self) -> int:
-        """Replay all that a rule put off until now; tell how many went."""
+        """Replay the jobs that a rule postponed until now; return how many."""
         return await self._letters.automatic.replay_due()
 
     async def _business(self) -> PendingWork:

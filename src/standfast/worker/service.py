@@ -1,4 +1,4 @@
-"""A worker process: works until it is signalled or has done its part, drains, and exits."""
+"""A worker process: it works until it gets a signal or has done its part, then drains and exits."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ log = logging.getLogger("standfast.worker")
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 READY = b"r"
-"""What a worker process tells the one that started it, once it can claim."""
+"""What a worker process writes to the process that started it, once it can claim."""
 Ending = Literal["stopped", "recycle", "deaths"]
-"""Why a worker process ends: it was told to or is done, wants to start anew, or is done and jobs of it died."""
+"""Why a worker process ends: it was told to or is done; it starts anew; it is done and some of its jobs died."""
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker process lives."""
+    """How a worker process runs."""
 
     once: bool = False
-    """Whether it ends when nothing is due."""
+    """Whether the process ends when no job is due."""
     recycling: Recycling = Recycling()
     alive: str | None = None
-    """The file that it touches while it is alive."""
+    """The file that the process touches while it is alive."""
     supervisor: int | None = None
-    """Its end of a socket to the process that started it: told when it is ready, and at its end when that is gone."""
+    """Its end of a socket to its supervisor: one byte says it is ready; end of file, that the supervisor is gone."""
 
 
 class Signals:
-    """What tells a process to stop: SIGTERM or SIGINT, or the end of the one that started it. A second signal exits."""
+    """Listens for SIGTERM, SIGINT or the end of the supervising process. A second signal exits at once."""
 
     def __init__(self, supervisor: int | None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -59,21 +59,21 @@ class Signals:
         self.came.set()
 
     def _supervisor_is_gone(self, supervisor: int) -> None:
-        """Drain as well: somebody may have started another process in its place."""
+        """Drain: another supervisor may already have started a process in this one's place."""
         self._loop.remove_reader(supervisor)
         log.warning("the process that started this worker is gone; it drains and ends")
         self.came.set()
 
     async def came_so_far(self) -> bool:
-        """Tell whether one has come; from here on, the next ends this process at once. None is lost in between."""
+        """Return whether a signal has come; from here on, one ends this process at once. None is lost in between."""
         for number in STOPPING:
             signal.signal(number, signal.SIG_DFL)
-        for _ in range(3):  # the loop reads what came before, then calls what was to be called
+        for _ in range(3):  # the loop first reads the signals that came, then calls their handlers
             await asyncio.sleep(0)
         return self.came.is_set()
 
     async def unless_they_come(self, work: Awaitable[Any]) -> bool:
-        """Do something, unless told to stop first: then it is cancelled. Tell whether it was done."""
+        """Await `work`, but cancel it if a signal comes first; return whether it was done."""
         doing, coming = asyncio.ensure_future(work), asyncio.ensure_future(self.came.wait())
         try:
             await asyncio.wait([doing, coming], return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +95,7 @@ async def work_until_signalled(
     where: str,
     options: ProcessOptions | None = None,
 ) -> Ending:
-    """Work until SIGTERM or SIGINT, then drain; a second one exits at once. `where` names the store in the log."""
+    """Work until SIGTERM or SIGINT, then drain; a second signal exits at once. `where` names the store in the log."""
     options = options or ProcessOptions()
     signals = Signals(options.supervisor)
     async with AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ async def work_until_signalled(
 
 
 async def _until_over(worker: Worker, options: ProcessOptions, signals: Signals) -> Ending:
-    """Wait until it is told to stop, or has done its part."""
+    """Wait until the worker is told to stop or has done its part; return why it ends."""
     if options.once:
         done = await signals.unless_they_come(worker.finish_due())
         return "deaths" if done and worker.ends.died else "stopped"
@@ -133,10 +133,10 @@ async def _until_over(worker: Worker, options: ProcessOptions, signals: Signals)
 
 
 async def _until_recycled(worker: Worker, recycling: Recycling) -> None:
-    """Wait until it is time to start anew, and until everything that was claimed has ended by itself."""
+    """Wait until it is time to start anew, and then until every claimed job has ended by itself."""
     recycling = recycling.checked_at_start()
     claims = worker.claims
-    while (why := recycling.why_now(claims.claimed)) is None:  # noqa: ASYNC110 - memory tells nobody that it grows
+    while (why := recycling.why_now(claims.claimed)) is None:  # noqa: ASYNC110 - there is no event for growing memory
         await asyncio.sleep(LOOK_EVERY)
     log.info("worker %s starts anew, because %s: it claims no more", worker.id, why, extra={"worker": worker.id})
     await worker.finish_claimed()
@@ -145,11 +145,11 @@ async def _until_recycled(worker: Worker, recycling: Recycling) -> None:
 async def run_suspects_until_none(
     store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], parent: int, tell: int | None
 ) -> None:
-    """Run suspects one at a time until there are none, the process that started this one is gone, or SIGTERM.
+    """Run suspects one at a time until none is left, the process that started this one is gone, or a signal comes.
 
     `tell` is the pipe to that process.
     """
-    signals = Signals(None)  # first: what a start-up hook began, a shut-down hook must end
+    signals = Signals(None)  # first: a signal during start-up must not skip the shut-down hooks
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
         worker = make()
@@ -167,11 +167,11 @@ def _write(pipe: int | None, word: bytes) -> None:
 def _exit_if_left_behind(worker: Worker) -> None:
     if worker.left_behind:
         logging.shutdown()
-        os._exit(0)  # ending the loop would wait for a handler that does not end
+        os._exit(0)  # the loop would wait forever for a handler that does not end
 
 
 async def drain_all(workers: Iterable[Worker]) -> None:
-    """Drain the workers of a store that is about to close: one that went on would open it again."""
+    """Drain the workers of a store that is about to close: a worker that went on would open it again."""
     here = asyncio.get_running_loop()
     working = [worker for worker in list(workers) if worker.working_in is not None]
     if any(worker.working_in is not here for worker in working):

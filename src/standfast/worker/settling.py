@@ -1,6 +1,6 @@
-"""What becomes of a job: the rules of the spine, with what wings add to them, in their order.
+"""Decides what becomes of a job: the rules of the spine, with the wings' additions in order.
 
-Worker, sweeper, calls and operators all ask here.
+Worker, sweeper, calls and operators all use this.
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ settle: Settle[PolicyNow] = Settle(
 def too_old(
     claim: Claim, rules: QueueRules, now: float, roll: float = 0.0, present: PolicyNow = PRESENT
 ) -> Transition | None:
-    """Let a job that is claimed too late die without entering its handler; its attempt is given back."""
+    """End a job that was claimed too late as dead, without entering its handler; its attempt is given back."""
     late = spine.too_old(claim, rules, now)
     return None if late is None else judge_attempt(claim, with_origin(claim, None, rules, late), roll, present)

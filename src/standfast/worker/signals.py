@@ -1,4 +1,4 @@
-"""Is the process told to stop, or did a handler itself raise what only looks like it?"""
+"""Tells a signal to stop the process from an exception of a handler that only looks like one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def from_a_signal(error: BaseException) -> bool:
-    """Tell an exception that a signal threw into whatever ran from one that a handler raised by itself.
+    """Return whether a signal raised this exception in the running code, rather than a handler by itself.
 
-    Python's own Ctrl-C leaves no trace of where it came from, so where that is in force every KeyboardInterrupt of the
-    main thread is taken for one.
+    Python's own Ctrl-C leaves no trace of where it came from; so while it is in force, every KeyboardInterrupt of the
+    main thread is taken for a signal.
     """
     if (
         not isinstance(error, KeyboardInterrupt | SystemExit)
@@ -30,6 +30,6 @@ def from_a_signal(error: BaseException) -> bool:
 
 
 def _code(handler: object) -> CodeType | None:
-    """Give the code of a signal handler that is written in Python, `asyncio.run`'s for one."""
+    """Return the code of a signal handler that is written in Python, such as `asyncio.run`'s."""
     function = handler.func if isinstance(handler, partial) else handler
     return getattr(function, "__code__", None)

@@ -1,4 +1,4 @@
-"""Counts how long jobs waited and attempts took; the heartbeat writes it down with the next beat."""
+"""Counts how long jobs waited and attempts took; the next heartbeat writes the counts to the store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from standfast.timing import BOUNDS, Timing
 from standfast.wings.health.timings import Counted
 
 GIVEN_UP = 1800.0
-"""Seconds without a beat after which others may have added up what a worker wrote: from then on it counts anew."""
+"""Seconds without a beat after which a worker counts from zero: another one may have summed up what it wrote."""
 
 
 class Stopwatch:
-    """What one worker counted. The loop counts, and the thread of the heartbeat reads."""
+    """What one worker counted. The event loop counts, and the heartbeat's thread reads."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -22,11 +22,11 @@ class Stopwatch:
         self._queues: defaultdict[str, Timing] = defaultdict(Timing)
         self._changed: set[str] = set()
         self._sending: set[str] = set()
-        """The queues of a beat that may not have reached the store."""
+        """The queues in a beat that may not have reached the store."""
         self._written_at: float | None = None
 
     def waited(self, waits: Iterable[tuple[str, float]]) -> None:
-        """Count how long jobs, each of a queue, were due when they were claimed."""
+        """Count how long jobs were due before they were claimed, each given with its queue."""
         for queue, seconds in waits:
             timing = self._queues[queue]
             timing.waits[bisect_left(BOUNDS, seconds)] += 1
@@ -34,7 +34,7 @@ class Stopwatch:
             self._changed.add(queue)
 
     def ran(self, runs: Iterable[tuple[str, float]]) -> None:
-        """Count how long attempts, each of a queue, took."""
+        """Count how long attempts took, each given with its queue."""
         for queue, seconds in runs:
             timing = self._queues[queue]
             timing.runs[bisect_left(BOUNDS, seconds)] += 1
@@ -42,7 +42,7 @@ class Stopwatch:
             self._changed.add(queue)
 
     def take(self, now: float) -> Counted:
-        """Give what is to be written."""
+        """Return the counts to write."""
         if self._written_at is not None and now - self._written_at > GIVEN_UP:
             self._part, self._queues, self._written_at = self._part + 1, defaultdict(Timing), None
         changed, self._changed = self._changed, set()
@@ -50,5 +50,5 @@ class Stopwatch:
         return Counted(self._owner, self._part, {queue: self._queues[queue] for queue in self._sending})
 
     def confirm(self, now: float) -> None:
-        """Take note that it was."""
+        """Note that the counts were written."""
         self._sending, self._written_at = set(), now

@@ -1,6 +1,6 @@
-"""Several worker processes under one: started, started anew when they die, told to stop, and waited for.
+"""Supervises worker processes: starts them, restarts them when they die, stops them and waits for them.
 
-The process that supervises imports no application and opens no store: what breaks a worker cannot break it.
+The supervising process imports no application and opens no store: a fault that breaks a worker cannot break it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from standfast.worker.alive_file import WITHIN, kept_alive, why_not_alive
 log = logging.getLogger("standfast.worker")
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""Seconds before a process is started anew, after so many in a row that ended soon."""
+"""Seconds before a process is restarted, by how many in a row ended soon."""
 LONG_ENOUGH = 60.0
-"""Seconds after which the end of a process is no longer counted as one of a row."""
+"""A process that lived so many seconds ends the row: its end does not count as soon."""
 LOOK_EVERY = 0.3
-"""Seconds between two looks for changed source files."""
+"""Seconds between two checks for changed source files."""
 
 Command = Callable[[int], Sequence[str]]
-"""Gives the command of the process with this place, from 1 on."""
+"""Returns the command that starts the process at a place; places count from 1."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be supervised."""
+    """What the supervisor runs."""
 
     command: Command
     processes: int = 1
     changed: Callable[[], bool] | None = None
-    """Tells whether source files have changed since it was last asked: then all processes are started anew."""
+    """Returns whether source files have changed since the last call: then all processes are restarted."""
     alive: str | None = None
-    """The file that is touched while every process is alive by its own."""
+    """The file that is touched while every process is alive according to its own file."""
 
 
 class WorkerProcess:
@@ -56,19 +56,19 @@ class WorkerProcess:
         self.told_to_stop = False
 
     def was_ready(self) -> bool:
-        """Tell whether it has come so far that it can claim."""
+        """Return whether the process got as far as being able to claim."""
         with suppress(BlockingIOError, ConnectionError):
             return bool(self._ours.recv(1, socket.MSG_PEEK))
         return False
 
     def stop(self) -> None:
-        """Have it drain; a second time, exit at once."""
+        """Tell the process to drain; a second call makes it exit at once."""
         self.told_to_stop = True
         with suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
 
     async def ends(self) -> int:
-        """Wait for its end; give its exit code."""
+        """Wait for the process to end; return its exit code."""
         return await self.process.wait()
 
     def let_go(self) -> None:
@@ -77,7 +77,7 @@ class WorkerProcess:
 
 
 async def start(place: int, command: Sequence[str]) -> WorkerProcess:
-    """Start a worker process, in a group of its own: Ctrl-C is for the one that supervises, which passes it on."""
+    """Start a worker process in a group of its own: Ctrl-C reaches only the supervisor, which passes it on."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)  # noqa: FBT003 - it takes no keyword
     with theirs:
@@ -88,19 +88,19 @@ async def start(place: int, command: Sequence[str]) -> WorkerProcess:
 
 
 class Supervisor:
-    """Keeps as many worker processes running as were asked for, until it is told to stop."""
+    """Keeps the wanted number of worker processes running until it is told to stop."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._running: dict[int, WorkerProcess] = {}
         self._stopping = asyncio.Event()
         self._news = asyncio.Event()
-        """Set when source files have changed: a process that could not start is tried again."""
+        """Set when source files have changed: a process that could not start is then started again."""
         self._one_was_ready = False
         self._code = 0
 
     async def run(self) -> int:
-        """Supervise; give the exit code."""
+        """Supervise until told to stop; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             on_signal(number, self._stop)
@@ -113,7 +113,7 @@ class Supervisor:
         return self._code
 
     def _stop(self, code: int = 0) -> None:
-        """Have every process drain. Told a second time, they exit at once."""
+        """Tell every process to drain; a second call makes them exit at once."""
         if not self._stopping.is_set():
             log.info("%d worker processes drain", len(self._running))
         self._code = self._code or code
@@ -122,12 +122,12 @@ class Supervisor:
             each.stop()
 
     async def _keep(self, place: int) -> None:
-        """Keep one process running."""
+        """Keep one process running, and restart it when it ends."""
         in_a_row = 0
         while not self._stopping.is_set():
             self._news.clear()
             worker = self._running[place] = await start(place, self._plan.command(place))
-            if self._stopping.is_set():  # told so while it was started
+            if self._stopping.is_set():  # told to stop while it was being started
                 worker.stop()
             code = await worker.ends()
             del self._running[place]
@@ -138,7 +138,7 @@ class Supervisor:
             await self._after(worker, code, in_a_row, ready=ready)
 
     async def _after(self, worker: WorkerProcess, code: int, in_a_row: int, *, ready: bool) -> None:
-        """Decide about a process that has ended: leave it, give up, or wait until it is started anew."""
+        """Decide about a process that has ended: leave it, give up, or wait until it is to be restarted."""
         if worker.told_to_stop:
             if self._stopping.is_set() and code and (ready or code != -signal.SIGTERM):
                 self._code = self._code or 1
@@ -154,14 +154,14 @@ class Supervisor:
             await self._until(self._news, pause)
 
     async def _until(self, event: asyncio.Event, at_most: float | None = None) -> None:
-        """Wait for an event, so many seconds at most, or until told to stop."""
+        """Wait for an event, until told to stop, or at most this many seconds."""
         waiting = [asyncio.ensure_future(each.wait()) for each in (event, self._stopping)]
         await asyncio.wait(waiting, timeout=at_most, return_when=asyncio.FIRST_COMPLETED)
         for each in waiting:
             each.cancel()
 
     async def _watch(self) -> None:
-        """Have every process start anew when source files change."""
+        """Restart every process when source files change."""
         changed = self._plan.changed
         while changed is not None:
             await asyncio.sleep(LOOK_EVERY)
@@ -178,12 +178,12 @@ class Supervisor:
 
 
 def alive_file_of(path: str, place: int) -> Path:
-    """Give the file that one of several processes touches."""
+    """Return the file that one of several processes touches."""
     return Path(f"{path}.{place}")
 
 
 def how(code: int) -> str:
-    """Say how a process ended."""
+    """Describe how a process ended."""
     if code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"

@@ -1,7 +1,7 @@
-"""Suspects: jobs whose worker died while it ran them. Each runs alone, so that only what kills is counted as killing.
+"""Suspects: jobs whose worker died while it ran them. Each runs alone, so that only a job that kills counts as one.
 
-Where the worker knows how to start a process like its own, that runs them, one at a time, and the worker goes on.
-Elsewhere the worker itself runs them, holding nothing else while it does; of several workers one at a time.
+If the worker knows how to start a process like its own, that process runs them one at a time, and the worker goes on.
+Otherwise the worker runs them itself, holding nothing else meanwhile; of several workers, one at a time does so.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from standfast.worker.lost_workers import SuspectTurn, release_suspect_turn, tak
 log = logging.getLogger("standfast.worker")
 
 LOOK_AGAIN = 2.0
-"""Seconds after which a worker asks again for its turn while another one stands apart."""
+"""Seconds after which a worker asks again for its turn while another worker has it."""
 FIRST_TURN = 30.0
-"""Seconds a worker waits to have nothing in its hands before it goes on, and lets another one try first."""
+"""Seconds a worker waits until it holds no job; then it goes on, and lets another worker try first."""
 LONGEST_TURN = 900.0
-"""The most it waits in a later turn: as long as an attempt may take by default."""
+"""The most seconds it waits in a later turn: as long as an attempt may take by default."""
 TRIES = 3
-"""After so many processes in a row that ran nothing, the worker runs suspects itself."""
+"""After so many processes in a row that ran no job, the worker runs suspects itself."""
 LONGEST_START = 300.0
-"""Seconds a process may take to load the application before it counts as one that runs nothing."""
+"""Seconds a process may take to load the application before it counts as one that runs no job."""
 READY, NOTHING = b"r", b"n"
-"""What such a process tells: that it can claim, and that it found nothing to run. One that a job ends tells no more."""
+"""What such a process writes: that it can claim, and that it found nothing to run. If a job kills it, no more comes."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""Seconds before another process is started, after so many in a row that could not even begin."""
+"""Seconds before another process is started, by how many in a row have failed or ran no job."""
 LAST_WORD = 10.0
-"""Seconds beyond its grace that a process which runs suspects is given to end when its worker does."""
+"""Seconds beyond the grace that a process which runs suspects gets to end when its worker ends."""
 
 
 class Suspects(Loop):
-    """Runs the suspects that claims told of. How, its two kinds say."""
+    """Runs the suspects that claims reported. The two subclasses say how."""
 
     def __init__(self) -> None:
         super().__init__("suspects", 0.0, self._run_all)
@@ -52,11 +52,11 @@ class Suspects(Loop):
 
     @property
     def busy(self) -> bool:
-        """Whether it runs suspects, or has heard of some."""
+        """Whether it is running suspects, or some were reported."""
         return self._at_it or self._heard.is_set()
 
     def hear(self, queues: Sequence[str]) -> None:
-        """Take note of queues that have suspects; called in the loop."""
+        """Note that queues have suspects; call this in the loop."""
         self._queues.update(queues)
         self._heard.set()
 
@@ -86,7 +86,7 @@ class InThisWorker(Suspects):
         await self.run(queues)
 
     async def run(self, queues: Iterable[str]) -> None:
-        """Run the suspects of queues. Where that is not possible now, they are told of again."""
+        """Run the suspects of these queues. If another worker has the turn, try again later."""
         for queue in queues:
             if not await self._store.write(take_suspect_turn, SuspectTurn(self._worker, queue)):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN, self.hear, (queue,))
@@ -102,7 +102,7 @@ class InThisWorker(Suspects):
                 await self._go_on_for_now(queue)
 
     async def _run_queue(self, queue: str) -> bool:
-        """Run suspects once everything else has ended; False if that takes too long."""
+        """Run suspects once everything else has ended; return False if that takes too long."""
         await self._claimer.claim_suspects_only()
         if not await self._is_idle():
             return False
@@ -111,16 +111,16 @@ class InThisWorker(Suspects):
         return True
 
     async def _go_on_for_now(self, queue: str) -> None:
-        """Have the worker claim for as long as it has not: one job that does not end must not keep all others waiting.
+        """Let the worker claim for as long as it had paused: one job that never ends must not keep all others waiting.
 
-        The next turn is longer, so that suspects have theirs in a worker whose jobs take long.
+        The next turn is longer, so that suspects get to run even if the worker's jobs take long.
         """
         await asyncio.sleep(self._patience)
         self._patience = min(2 * self._patience, LONGEST_TURN)
         self.hear((queue,))
 
     async def _is_idle(self) -> bool:
-        """Wait until every end is on disk, but no longer than this turn."""
+        """Return whether every end got on disk, waiting no longer than this turn."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience):
                 await self._executor.idle()
@@ -128,9 +128,9 @@ class InThisWorker(Suspects):
 
 
 class InAProcess(Suspects):
-    """Has a process of its own run suspects, again and again while there are any. The worker goes on beside it.
+    """Runs suspects in processes of their own, one after another while there are any. The worker goes on meanwhile.
 
-    Where no such process comes to run anything, the worker runs them itself.
+    If such processes never get to run a job, the worker runs the suspects itself.
     """
 
     def __init__(
@@ -145,9 +145,9 @@ class InAProcess(Suspects):
         self._argv = argv
         self._grace = grace
         self._reap = reap
-        """Decides about what dead processes held."""
+        """Decides about the jobs that dead processes held."""
         self._look = look
-        """Has claims look at every queue, and tell of suspects that are left."""
+        """Makes claims look at every queue, and report the suspects that are left."""
         self._here = here
         self._failures = 0
         self._useless = 0
@@ -170,12 +170,12 @@ class InAProcess(Suspects):
             await self._here.run(queues)
         else:
             await self._after(code, useless=useless)
-        self._heard.clear()  # what claims told of meanwhile is done, or told of again
+        self._heard.clear()  # suspects reported meanwhile are done, or will be reported again
         self._look()
 
     async def _in_a_process(self, reader: int, tell: int) -> tuple[int, bytes]:
-        """Start one and wait for its end; give its exit code, and what it told."""
-        # In a session of its own: Ctrl-C is for the worker, which tells it once.
+        """Start a process and wait for its end; return its exit code and what it wrote."""
+        # In a session of its own: Ctrl-C reaches only the worker, which passes it on once.
         options: dict[str, Any] = {"stdin": asyncio.subprocess.DEVNULL, "start_new_session": True, "pass_fds": (tell,)}
         try:
             process = await asyncio.create_subprocess_exec(*self._argv, "--tell", str(tell), **options)
@@ -195,7 +195,7 @@ class InAProcess(Suspects):
         return code, words + _read(reader)
 
     async def _after(self, code: int, *, useless: bool) -> None:
-        """Wait before another one where this one failed; a suspect that killed it is nothing to wait for."""
+        """Pause before the next process if this one failed; no pause is needed if a suspect killed it."""
         failed = code > 0 or useless
         self._failures = self._failures + 1 if failed else 0
         if code < 0:
@@ -208,7 +208,7 @@ class InAProcess(Suspects):
             await asyncio.sleep(pause)
 
     async def _end(self, process: Process) -> None:
-        """Have it drain, as its worker does."""
+        """Tell the process to drain, as its worker does."""
         with suppress(ProcessLookupError):
             process.terminate()
         try:
@@ -219,7 +219,7 @@ class InAProcess(Suspects):
 
 
 def _read(pipe: int) -> bytes:
-    """Give what was told so far."""
+    """Return what was written so far."""
     try:
         return os.read(pipe, 16)
     except BlockingIOError:
@@ -227,9 +227,9 @@ def _read(pipe: int) -> bytes:
 
 
 async def run_suspects(claimer: Claimer, executor: Executor, parent: int, tell: Callable[[bytes], None]) -> None:
-    """Run suspects one at a time until there are none, or until the worker that wanted it is gone.
+    """Run suspects one at a time until none is left, or until the worker that started this process is gone.
 
-    That it can, and that there were none at all, is told to that worker.
+    Tell that worker when this process can claim, and if there were no suspects at all.
     """
     tell(READY)
     ran = 0

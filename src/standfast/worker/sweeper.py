@@ -1,4 +1,4 @@
-"""Finds jobs whose worker is lost and jobs that waited too long, and has each decided like any other end."""
+"""Finds jobs whose worker is lost and jobs that waited too long, and decides each like any other end."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Sweeper:
         self._sweep = sweep
         self._roll = roll
         self._wait = wait
-        """How long a worker must be seen late before a job of it with this lease is taken away."""
+        """How long a worker must have been late before a job with this lease is taken from it."""
         self._dead = dead
-        """Which processes of this host are known to be dead: what they held need not be waited for."""
+        """The processes of this host known to be dead: nothing is gained by waiting before their jobs are taken."""
         self._report = report
-        """Tells the application of an attempt that was lost."""
+        """Reports a lost attempt to the application."""
         self._late: dict[str, float] = {}
         self._policy = KnownPolicy()
 
     async def sweep(self) -> None:
-        """Sweep until nothing is left to decide."""
+        """Sweep until no job is left to decide about."""
         sweep = msgspec.structs.replace(self._sweep, dead=self._dead())
         while True:
             swept = await self._store.write(upkeep.sweep, sweep)
@@ -78,9 +78,9 @@ class Sweeper:
         return self._policy.policy
 
     def _lapsed(self, swept: SweepResult, present: PolicyNow) -> list[Transition]:
-        """Decide about the jobs of workers that had the time to renew and did not.
+        """Decide about the jobs of workers that had time to renew and did not.
 
-        After an outage, a worker that was kept from the store looks lost for a moment, to any sweeper.
+        After an outage, a worker that could not reach the store looks lost to any sweeper for a moment.
         """
         self._late = {claim.worker: self._late.get(claim.worker, swept.now) for claim in swept.lapsed}
         found = []

@@ -1,4 +1,4 @@
-"""The slots of a worker over all its queues, where `total` limits them, and how many jobs it may claim at all."""
+"""The slots of a worker over all its queues, if `total` limits them, and how many jobs it may claim in its life."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from standfast.spine.claim_requests import QueueDemand
 
 
 class TotalSlots:
-    """Shares the free slots among queues. While they are few, the queue that was asked longest ago comes first."""
+    """Shares the free slots among queues. While they are few, the queue that got slots longest ago comes first."""
 
     def __init__(self, slots: int | None) -> None:
         self._slots = inf if slots is None else slots
         self._most = inf
         self.limited = slots is not None
-        """Whether there is anything to share."""
+        """Whether there is a limit at all."""
         self.claimed = 0
         self.freed = 0
-        """How many of the slots that were claimed for are free again."""
+        """How many of the slots that claimed jobs took are free again."""
         self._asked: dict[str, int] = {}
         self._turn = 0
 
     def end_after(self, jobs: int) -> None:
-        """Have this process claim no more than so many jobs: then it starts anew."""
+        """Limit how many jobs this process claims: then it starts anew."""
         self._most, self.limited = jobs, True
 
     @property
     def at_its_end(self) -> bool:
-        """Whether this process claims no more."""
+        """Whether this process may claim no more jobs."""
         return self.claimed >= self._most
 
     def share(self, demands: Sequence[QueueDemand]) -> list[QueueDemand]:
-        """Cut demands down to what is free; a queue that gets nothing is left out, and comes first next time."""
+        """Cut demands down to the free slots; a queue that gets none is left out, and comes first next time."""
         free = min(self._slots + self.freed, self._most) - self.claimed
         left = int(min(free, sum(demand.slots for demand in demands)))
         if left <= 0:

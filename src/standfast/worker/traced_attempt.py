@@ -1,4 +1,4 @@
-"""Attempts inside spans, where traces are on: each from before its handler to what was decided about its end."""
+"""Puts attempts inside spans if tracing is on: from before the handler to the decision about the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Spans:
         self._tracing = tracing
 
     def around(self, attempt: Whole) -> Whole:
-        """Give the whole attempt with a span around it; what was decided about its end is its outcome."""
+        """Return the whole attempt with a span around it; the span's outcome is what was decided about the end."""
 
         async def traced(running: Running) -> Transition:
             claim = running.claim
@@ -58,7 +58,7 @@ class Spans:
         return traced
 
     def run_in_span(self, run: Run) -> Run:
-        """Give the run of a handler, belonging to the attempt's span: what it calls and logs is part of that trace."""
+        """Return the handler's run inside the attempt's span: its calls and log lines become part of that trace."""
 
         async def traced(running: Running) -> Outcome:
             with self._tracing.use_span(running.span):
@@ -68,14 +68,14 @@ class Spans:
 
 
 class Ticks:
-    """Puts a span around what schedules enqueue: the ticks of one look belong to that look alone."""
+    """Puts a span around what schedules enqueue: the ticks of one look share a trace of their own."""
 
     def __init__(self, tracing: Tracing, tick: Tick) -> None:
         self._tracing = tracing
         self._tick = tick
 
     async def tick(self, decided: Sequence[TickDecision]) -> Sequence[bool]:
-        """Enqueue what was decided; what another worker enqueued meanwhile does not count."""
+        """Enqueue the jobs of the decided ticks; those that another worker enqueued meanwhile do not count."""
         number = sum(len(each.runs) for each in decided)
         if not number:
             return await self._tick(decided)
@@ -98,7 +98,7 @@ def _about(claim: Claim) -> dict[str, str | int]:
 
 
 def _outcome(end: Transition) -> dict[str, str | int]:
-    """Word an end: the state it leads to, or how it came back into the queue."""
+    """Return the attributes of an end: the state it leads to, or how the job came back into the queue."""
     outcome = {OUTCOME: str(end.move if end.target == State.QUEUED else end.target)}
     failure = end.attempt_failure
     if failure is None:

@@ -1,4 +1,4 @@
-"""What a worker says at its start about queues whose jobs would wait for good if it were the only one."""
+"""Warnings of a starting worker about queues whose jobs would wait forever if it were the only worker."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ log = logging.getLogger("standfast.worker")
 
 NO_HANDLERS = "this worker has no handlers, and jobs are due in %s; start one that has them: standfast worker app:sf"
 MOST_NAMED = 5
-"""Queues that the line names."""
+"""The most queues that the log line names."""
 
 
 async def warn_of_unserved(store: Store, registry: Registry, asked: Sequence[str] | None, worker: str) -> None:
-    """Name the queues that a worker was asked to serve and cannot; of one without handlers, those with due jobs."""
+    """Log the queues that a worker was asked to serve and cannot; without any handlers, log those with due jobs."""
     for queue in registry.unserved(asked or ()):
         what = "no handler here serves queue %s: its jobs wait, but for HTTP requests; is it misspelt?"
         log.warning(what, queue, extra={"queue": queue, "worker": worker})
     if registry.lanes(asked):
         return
-    with suppress(StandfastError):  # a worker that cannot look now starts all the same
+    with suppress(StandfastError):  # a worker that cannot look now still starts
         if found := await store.read(queues_with_due_jobs(registry.built_in)):
             log.warning(NO_HANDLERS, _named(found), extra={"queues": found, "worker": worker})
 

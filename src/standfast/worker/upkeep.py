@@ -32,27 +32,27 @@ from standfast.wings.workflows import graphs
 from standfast.worker.lost_workers import LostWorker, note_lost
 
 SKEW = "skew"
-"""Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
+"""The mark of this name holds how far wall time was ahead of queue time at the last look, rather than a time."""
 JUMPED = "clock jumped"
 LARGEST_SKEW = 60.0
 """Seconds by which wall time may move between two sweeps before it counts as a jump."""
 NO_JUMP = 1.0
 FORGOTTEN = "forgotten "
-"""Before a queue, the name under which it is kept when the queue was forgotten."""
+"""Followed by a queue's name: the name of the mark for when that queue was forgotten."""
 IDLE = 3600.0
 """Seconds without a claim after which an empty, undeclared queue is forgotten."""
 MOST_UNINDEXED = 10_000
-"""Jobs that are looked at one by one to see which queues they are in."""
+"""The most jobs that are read one by one to see which queues they are in."""
 BLOCKED = "blocked "
-"""Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
+"""Followed by worker and queue/handler: the name of the mark for when that handler last blocked the event loop."""
 MARKS_KEPT = 3600.0
 """Seconds after which a mark that names a worker is forgotten: workers come and go."""
 UNWRITTEN = "unwritten "
-"""Before queue/handler, the name under which it is kept that a worker holds a job of it whose end cannot be written."""
+"""Followed by queue/handler: the name of the mark that a worker holds a job whose end cannot be written."""
 
 
 class HeldJob(NamedTuple):
-    """A running job as the store knows its worker to hold it."""
+    """A running job that the store says a worker holds."""
 
     n: int
     token: int
@@ -63,17 +63,17 @@ class HeldJob(NamedTuple):
 
     @property
     def job_ref(self) -> JobRef:
-        """Where it stands, for a decision about it."""
+        """The job's current state, for a decision about it."""
         return JobRef(self.n, self.token, self.id, self.queue, State.RUNNING, self.gate)
 
 
 class Beat(NamedTuple):
-    """When a heartbeat reached the store, and what its worker held there at that moment."""
+    """When a heartbeat reached the store, and which jobs its worker held there at that moment."""
 
     at: float
     held: list[HeldJob]
     requested_at: float = math.inf
-    """When the worker requested it, by `time.monotonic`: what it got since then may have been claimed beside it."""
+    """When the worker requested it, by `time.monotonic`: jobs it got since then may be missing here."""
 
 
 class Expired(NamedTuple):
@@ -98,15 +98,15 @@ class Expired(NamedTuple):
 
     @property
     def job_ref(self) -> JobRef:
-        """Where it stands, for a decision about it."""
+        """The job's current state, for a decision about it."""
         return JobRef(self.n, self.token, self.id, self.queue, State.QUEUED, self.gate)
 
 
 class WorkerCard(msgspec.Struct, frozen=True):
-    """Who a worker is. `declares` says what it declared, as JSON text: queue or queue/handler → its rules.
+    """What a worker tells about itself. `declares` is JSON text: queue or queue/handler → its declared rules.
 
-    `blocked_by` names the handler that keeps its event loop from running, if one does. `counted` is how long attempts
-    waited and took, by queue, where that has changed.
+    `blocked_by` names the handler that blocks its event loop, if one does. `counted` is how long jobs waited and
+    attempts took, for the queues where that has changed.
     """
 
     id: str
@@ -117,14 +117,14 @@ class WorkerCard(msgspec.Struct, frozen=True):
     blocked_by: str | None = None
     counted: Counted | None = None
     process: str | None = None
-    """The name of the lock that its process holds, if it can hold one."""
+    """The name of the lock that its process holds, if any."""
     unwritten: tuple[str, ...] = ()
     """The handlers, as queue/handler, of jobs whose end this worker could not write."""
 
 
 @writes()
 def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
-    """Renew every lease of a worker with one row; answer what the store says it holds now."""
+    """Renew every lease of a worker by writing one row; return which jobs the store says it holds now."""
     answers = []
     for worker in workers:
         card = msgspec.structs.asdict(worker)
@@ -144,7 +144,7 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
 
 @writes()
 def retire(_round: Round, workers: Sequence[Counted]) -> Script[list[None]]:
-    """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
+    """Remove a worker from the list; one that still holds jobs stays, so that their leases lapse in time."""
     for worker in workers:
         yield from timings.write(worker)
         yield "retire_worker", {"id": worker.owner}
@@ -152,13 +152,13 @@ def retire(_round: Round, workers: Sequence[Counted]) -> Script[list[None]]:
 
 
 class SweepRequest(msgspec.Struct, frozen=True):
-    """How often this store is swept, and how long a sweeper that comes back waits before it reclaims."""
+    """How often this store is swept, and how long a sweeper waits after a gap before it reclaims jobs."""
 
     every: float
     patience: float
     limit: int = 200
     dead: tuple[str, ...] = ()
-    """The processes, by the names of their locks, that are known to be dead."""
+    """The processes known to be dead, by the names of their locks."""
 
 
 class SweepResult(msgspec.Struct, frozen=True):
@@ -169,21 +169,21 @@ class SweepResult(msgspec.Struct, frozen=True):
     rules: dict[str, QueueRules]
     now: float
     policy: StoredPolicy | None = None
-    """The policy in force, where anything was found."""
+    """The policy in force, if anything was found."""
     ages_changed: bool = False
-    """Whether jobs still have the expiry of earlier rules."""
+    """Whether some jobs still expire by earlier rules."""
     lost_workers: dict[str, LostWorker] = {}
-    """What is known of the workers that held them."""
+    """What is known of the workers that held the lapsed jobs."""
 
     def lost_worker_of(self, claim: Claim) -> LostWorker:
-        """Give what is known of the worker that held a job; an unknown one is judged by what lapsed."""
+        """Return what is known of the worker that held a job; an unknown worker is judged by the jobs that lapsed."""
         held = sum(each.worker == claim.worker for each in self.lapsed)
         return self.lost_workers.get(claim.worker) or LostWorker(claim.worker, held, held)
 
 
 @writes()
 def sweep(round_: Round, sweeps: Sequence[SweepRequest]) -> Script[list[SweepResult]]:
-    """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
+    """Find the jobs that need a decision. After a gap in the sweeping, no job is reclaimed for one full beat.
 
     A gap means that the machine slept or the store was away: live workers must be able to renew first.
     """
@@ -205,7 +205,7 @@ def sweep(round_: Round, sweeps: Sequence[SweepRequest]) -> Script[list[SweepRes
 
 
 def _note_clock(round_: Round, times: dict[str, float]) -> Script[None]:
-    """Note when the wall clock jumped: what it was ahead of queue time, and since when it is not any more."""
+    """Note when the wall clock jumped, and how far it is now ahead of queue time."""
     before = times.get(SKEW)
     if before is not None and abs(round_.skew - before) > LARGEST_SKEW:
         yield "mark_upkeep", {"name": JUMPED, "now": round_.now}
@@ -230,7 +230,7 @@ def _find(round_: Round, sweep_: SweepRequest, *, reclaim: bool) -> Script[Sweep
 
 
 def _with_risks(claims: list[Claim]) -> Script[list[Claim]]:
-    """Tell claims of any queues how risky their handlers are."""
+    """Add to claims of any queues how risky their handlers are."""
     found: list[Claim] = []
     for queue in {claim.queue for claim in claims}:
         stamps = yield from handler_stamps(queue)
@@ -239,7 +239,7 @@ def _with_risks(claims: list[Claim]) -> Script[list[Claim]]:
 
 
 def _forget_queues(now: float, limit: int) -> Script[None]:
-    """Forget undeclared, unused queues, whose names callers made up."""
+    """Forget undeclared, unused queues: callers made up their names."""
     yield "return_queues", {}
     yield "delete_forgotten", {"before": now - IDLE}
     gone = yield "forget_queues", {"before": now - IDLE, "limit": limit, "most": MOST_UNINDEXED}
@@ -248,29 +248,29 @@ def _forget_queues(now: float, limit: int) -> Script[None]:
 
 
 class PruneRequest(msgspec.Struct, frozen=True):
-    """How much one pruning may delete, and how long notices and silent workers are kept."""
+    """How many rows one pruning may delete, and how long each kind is kept."""
 
     limit: int = 1000
     keep_journal: float = 86400.0
     keep_workers: float = 3600.0
     keep_aliases: float = 30 * 86400.0
-    """How long after a job was brought it is known when it is brought again, even if it is long gone."""
+    """How long after a job was delivered it is recognised if it is delivered again, even if the job is long gone."""
     keep_former_letters: float = 365 * 86400.0
-    """How long a letter that has ended and is gone is known to an import that would bring it back."""
+    """How long a letter that has ended and is gone is recognised by an import that would bring it back."""
     keep_messages: float = 7 * 86400.0
-    """How long a session's message is kept once it was read."""
+    """How long a session's message is kept after it was read."""
     keep_unread: float = 90 * 86400.0
-    """How long an unfetched message is kept."""
+    """How long an unread message is kept."""
 
 
 @writes()
 def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
-    """Delete what is no longer needed, a bounded number of rows; answer whether the bound was reached."""
+    """Delete a bounded number of rows that are no longer needed; return whether the bound was reached."""
     answers = []
     for prune_ in prunes:
         now, limit = round_.now, prune_.limit
         keep = {"keep_completed": DEFAULTS.keep_completed}
-        yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
+        yield "mark_upkeep", {"name": "prune", "now": now}  # first: only one worker prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
             yield from reads.delete_whole(round_, numbers)

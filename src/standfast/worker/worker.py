@@ -59,11 +59,11 @@ from standfast.worker.worker_statement import comparable
 SLOTS = 64
 """Slots per queue, unless `concurrency` says otherwise."""
 GRACE = 30.0
-"""Seconds a drain lets attempts finish before it cuts them."""
+"""Seconds for which a drain lets attempts finish before it cuts them."""
 TOO_LATE = "its lease is too old to start under"
 POLL_EVERY = 2.0
 DEATHS_EVERY = 1.0
-"""Seconds between two looks at the locks of this host's other workers."""
+"""Seconds between two looks at the locks of this host's other processes."""
 
 _queue, _lease = attrgetter("queue"), attrgetter("lease")
 _claimed_at, _due_at = attrgetter("claimed_at"), attrgetter("due_at")
@@ -113,7 +113,7 @@ class Worker:
         self._policy = policy
         self._registry = registry
         self._unserved = registry.unserved(tuple(lanes))
-        """The queues it was asked to serve and has no handler for."""
+        """The queues it was asked to serve without having a handler for them."""
         self._life = life or LifeHooks()
         self._hooks_ran = False
         claimer = self._claimer = self._new_claimer(lanes, concurrency, total, doors, readiness)
@@ -159,7 +159,7 @@ class Worker:
             total=total,
             ahead=total is None and self._store.location.is_server(),
             start=self._start,
-            give_back=lambda *claimed: self._executor.refuse_all(*claimed),  # noqa: PLW0108 - it is made after this
+            give_back=lambda *claimed: self._executor.refuse_all(*claimed),  # noqa: PLW0108 - the executor is made after this
             doors=doors,
             readiness=readiness,
             policy=self._policy.known,
@@ -167,14 +167,14 @@ class Worker:
         )
 
     def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
-        """Make what runs suspects: in a process of their own, where one can be started."""
+        """Return what runs suspects: in a process of their own, if one can be started."""
         here = InThisWorker(self.id, self._store, self._claimer, self._executor)
         if argv is None or not CAN_RUN_CHILDREN:
             return here
         return InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere, here)
 
     def _made_loops(self, beat: float, prune: PruneRequest | None) -> list[Loop]:
-        """Make what runs beside the jobs."""
+        """Return the background loops."""
         return [
             Loop("sweeper", beat, self._sweeper.sweep),
             Loop("deaths", DEATHS_EVERY, self._reap),
@@ -187,14 +187,14 @@ class Worker:
 
     @property
     def working_in(self) -> asyncio.AbstractEventLoop | None:
-        """The open loop it works in; None before it is entered, and once it has left."""
+        """The open event loop it works in; None before the worker is entered, and after it has left."""
         left = self._leaving is not None and self._leaving.done()
         at_work = self._entered and not left and self._loop is not None and not self._loop.is_closed()
         return self._loop if at_work else None
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues it was asked to serve, or else those that have a handler here."""
+        """The queues it was asked to serve, or otherwise those that have a handler here."""
         return tuple(self._registry.lanes(self._asked))
 
     def _card(self) -> WorkerCard:
@@ -242,9 +242,9 @@ class Worker:
         await self.drain()
 
     async def drain(self) -> None:
-        """Claim no more, let what runs end or give it back, and leave. Calling it again waits for the same end.
+        """Claim no more, let running jobs end or give them back, and leave. Calling it again waits for the same end.
 
-        A caller that is cancelled stops waiting; the worker leaves all the same.
+        If the caller is cancelled, it stops waiting, but the worker still leaves.
         """
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().create_task(self._drain())
@@ -252,11 +252,11 @@ class Worker:
 
     @property
     def left_behind(self) -> bool:
-        """Whether a handler goes on that was cancelled when this worker left: the loop would wait for it for good."""
+        """Whether a handler ignored its cancellation when this worker left: the loop would wait for it forever."""
         return self._executor.left_behind
 
     async def _drain(self) -> None:
-        """Leave in order, also when the whole loop is being stopped: then nothing is granted any more time."""
+        """Leave in order, even when the whole loop is being stopped: then running jobs get no more time."""
         self._store.unlisten(self._hinted)
         grace = self._grace
         while True:
@@ -270,24 +270,24 @@ class Worker:
                 return
 
     async def _leave(self, grace: float) -> None:
-        """Let go of everything. Each step may be taken again: a drain that was cut off begins anew."""
+        """Release everything. Each step can be repeated: a drain that was cancelled starts over."""
         await asyncio.gather(self._suspects.stop(), self._executor.finish(grace))
         for loop in self._loops:
             await loop.stop()
         await run_in_thread(self._watch.stop)
         await run_in_thread(self._heartbeat.stop)
         self._deaths.thread.shutdown(wait=False)
-        with suppress(StoreUnusable):  # there is no list to be taken off
+        with suppress(StoreUnusable):  # there is no list to be removed from
             await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))
 
     async def _run_shutdown_hooks(self) -> None:
-        """Have the application close what it opened, once everything has ended."""
+        """Let the application close what it opened, once everything has ended."""
         if self._hooks_ran:
             self._hooks_ran = False
             await self._life.leave()
 
     async def run_due(self, at_once: int | None = None) -> Counter[str]:
-        """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests.
+        """Run due jobs, repeats included, until none is left, then stop: no timers, no waiting. For tests.
 
         With `at_once=1` each queue runs its jobs one after the other, by priority.
         """
@@ -303,18 +303,18 @@ class Worker:
                 await self._leave(self._grace)
 
     async def finish_due(self) -> None:
-        """Run what is due until nothing is, within the slots: ticks and replays too, and what dead processes held."""
+        """Run due jobs within the slots until none is left: also ticks, replays, and jobs that dead processes held."""
         await self._sweeper.sweep()
         await self._timetable.run_due()
         await finish_due(self._claimer, self._executor, self._redriver, self._suspects)
 
     @property
     def claims(self) -> TotalSlots:
-        """How many jobs it has claimed so far, and may still claim."""
+        """How many jobs it has claimed so far and may still claim."""
         return self._claimer.total
 
     async def finish_claimed(self) -> None:
-        """Claim no more, and wait until all that was claimed has ended: nothing is cut."""
+        """Claim no more, and wait until every claimed job has ended: no attempt is cut."""
         await self._claimer.stop()
         await self._executor.idle()
 
@@ -325,22 +325,22 @@ class Worker:
 
     @property
     def claim_takes(self) -> float:
-        """For how many seconds the claim that is under way has been waiting; 0 if there is none."""
+        """How many seconds the claim under way has been waiting; 0 if there is none."""
         return self._claimer.claim_takes
 
     async def run_suspects(self, parent: int, tell: Callable[[bytes], None]) -> None:
-        """Run suspects one at a time until there are none, or until the process that started this one is gone."""
+        """Run suspects one at a time until none is left, or until the process that started this one is gone."""
         await run_suspects(self._claimer, self._executor, parent, tell)
 
     # --- wiring
 
     async def _reap(self) -> None:
-        """Decide about what processes of this host held that died: their locks tell sooner than their leases."""
+        """Decide about the jobs of this host's dead processes: their locks show a death sooner than their leases."""
         if await asyncio.get_running_loop().run_in_executor(self._deaths.thread, self._deaths.look):
             await self._sweeper.sweep()
 
     def _start(self, claims: list[Claim], rules: dict[str, QueueRules]) -> None:
-        """Start what was claimed, unless so much time has passed since that its lease may be over."""
+        """Start the claimed jobs, except those whose lease may be over by now."""
         if not claims:
             return
         now, shortest = self._store.now(), min(map(_lease, claims))
@@ -356,7 +356,7 @@ class Worker:
                 self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
 
     def _hinted(self, hint: dict[str, float]) -> None:
-        """Hand a hint to the loop; the store calls this on a thread of its own."""
+        """Pass a hint to the event loop; the store calls this on a thread of its own."""
         if STOPS in hint:
             self._heartbeat.hurry()
         work = {queue: seconds for queue, seconds in hint.items() if queue not in {STOPS, TIMETABLE}}
@@ -367,12 +367,12 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._claimer.note_hint, work)
 
     async def _poll(self) -> None:
-        """Look by oneself when the journal has grown or the machine has slept: hints get lost, and timers sleep too."""
+        """Look without a hint if the journal grew or the machine slept: hints get lost, and timers sleep too."""
         self._heartbeat.revive()
         await self._ready()
         await self._policy.reload()
         if self._claimer.serve(self._registry.lanes(self._asked)):
-            self._heartbeat.hurry()  # so that everybody learns who serves it now
+            self._heartbeat.hurry()  # so that other processes learn that this worker serves it now
             self._claimer.kick()
         slept = round(self._store.now() - asyncio.get_running_loop().time())
         seen = (await self._store.read(journal_scripts.last_journal_number()), slept)
@@ -381,16 +381,16 @@ class Worker:
             self._claimer.look_everywhere()
 
     def _reported(self, beat: Beat) -> None:
-        """Have the loop judge what the store says, behind the claims it was told of; this runs on the beat's thread."""
+        """Let the loop judge the answer, after the claims already queued; this runs on the heartbeat's thread."""
         self._executor.stopwatch.confirm(beat.at)
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: what still runs cannot be stopped
+            with suppress(RuntimeError):  # the loop is closed: the attempts that still run cannot be stopped
                 self._loop.call_soon_threadsafe(self._compare, beat)
 
     def _alive(self) -> bool:
-        """Tell whether there is anything to beat for: without its loop no end can be written, and leases must lapse.
+        """Return whether to keep beating: without its loop no end can be written, and leases must lapse.
 
-        A plain function outlives the loop; its job must not run again beside it.
+        But a plain function outlives the loop; its job must not run a second time meanwhile.
         """
         return self._loop is None or not self._loop.is_closed() or self._executor.threads_busy()
 
