@@ -58,7 +58,7 @@ _NUMBERED = r"(?<!-.)[A-Za-z_-]*+[0-9][A-Za-z0-9_-]*+"  # anything with a digit:
 _IN_HEX = "(?<=[A-Fa-f])"
 
 _by_letter = f"{_LETTER}(?={_LETTER}*+[0-9_+.:@-])" + _any(
-    _NUMBERED + "(?![.+:@])",  # nothing else can begin where this ends like this; tried first, because most are such
+    _NUMBERED + "(?![.+:@])",  # not followed by one of these, it can be nothing else; tried first, because most are
     *(_WEB_ADDRESS, _MAIL_ADDRESS, f"(?<!/.):{_PATH}", _IN_HEX + _COLONS, _NUMBERED, _IN_HEX + _HEXADECIMAL),
 )
 _by_digit = "[0-9]" + _any(

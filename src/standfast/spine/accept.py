@@ -32,7 +32,7 @@ SURELY_A_SPAN = 1e9
 """Seconds since 1970 below this are before 2001: such a small number means a length of time."""
 
 MOST_PLACES = 1024
-"""How many pairs of queue and handler are remembered whose names have been checked."""
+"""How many checked pairs of queue and handler are remembered."""
 
 _details = msgspec.json.Encoder().encode
 _PLACES: dict[tuple[str, str], dict[str, Any]] = {}

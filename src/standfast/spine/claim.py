@@ -32,7 +32,7 @@ DUE_PER_CLAIM = 500
 LOOK_AGAIN_AFTER = 0.1
 """Seconds until a claim looks again at jobs that another process had locked when they became due."""
 MORE_ROOM_AFTER = 0.02
-"""Seconds until a claim is tried again that the disk had no room for: some running jobs may have ended by then."""
+"""Seconds until a claim that the disk had no room for is tried again: some running jobs may have ended by then."""
 LARGEST_BROUGHT = 1 << 10
 """The largest receipt, in bytes, that a claim carries. A larger one is read when a handler asks for it."""
 _id, _queue, _pending, _risk = attrgetter("id"), attrgetter("queue"), attrgetter("pending"), itemgetter(2)

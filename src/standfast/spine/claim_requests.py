@@ -28,7 +28,7 @@ Accepted = Receipt | Conflict | Full
 
 
 class QueueDemand(msgspec.Struct, frozen=True):
-    """How many jobs of one queue are wanted, for which handlers. A gate of the queue must have been asked before."""
+    """How many jobs of one queue are wanted, for which handlers. A queue whose gate was not asked gives none."""
 
     queue: str
     handlers: tuple[str, ...]

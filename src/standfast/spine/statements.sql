@@ -106,7 +106,7 @@ SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 -- name: insert_bodies
 -- locks: jobs
 -- assumes: all
--- A job that is sent again after a commit with unknown outcome is already here; its id tells.
+-- A job that is sent again after a commit with unknown outcome is already here; its id shows that.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
@@ -429,7 +429,7 @@ WHERE n IN :integers(numbers)
 -- name: complete_jobs
 -- locks: jobs
 -- assumes: all
--- Complete the first attempts of so many plain jobs: all of them, or none. The token fences, and whatever makes a job more than plain (a
+-- Complete the first attempts of these plain jobs: all of them, or none. The token fences, and whatever makes a job more than plain (a
 -- place of a gate, a thread, a workflow) is recorded in its row. RETURNING the moved numbers would cost more than the move itself.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 WHERE n IN :integers(numbers) AND :count = (SELECT count(*) FROM job WHERE n IN :integers(numbers)

@@ -1,4 +1,4 @@
-"""What our own tables must say of each other, in any dialect: `doctor` asks."""
+"""The checks of our own tables against each other, in any dialect, for `doctor`."""
 
 from __future__ import annotations
 

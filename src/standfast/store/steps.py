@@ -83,12 +83,12 @@ class Round(msgspec.Struct, eq=False):
         return self.now + delay if at is None else max(self.now, at - self.skew)
 
     def note_work(self, queue: str, delay: float) -> None:
-        """Note that a queue has work after so many seconds, so that workers wake in time."""
+        """Note that a queue has work after `delay` seconds, so that workers wake in time."""
         if delay < self.work.get(queue, 9e99):
             self.work[queue] = max(0.0, delay)
 
     def absorb(self, part: Round) -> None:
-        """Make one's own what a part of this transaction told and kept."""
+        """Take over the notices, the work and the wings' states of a part of this transaction."""
         for what, ids in part.notices.items():
             self.notices[what] += ids
         for queue, delay in part.work.items():
@@ -98,7 +98,7 @@ class Round(msgspec.Struct, eq=False):
 
 
 def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script[None]:
-    """Keep jobs as they are until the commit, with all others that this transaction will lock, in one order."""
+    """Lock these jobs until the commit, together with all others that this transaction will lock, in one order."""
     wanted = {*numbers, *round_.jobs} - round_.locked
     if wanted:
         yield "lock_jobs", {"numbers": text(sorted(wanted))}
@@ -106,5 +106,5 @@ def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script[None]:
 
 
 def text(value: Any) -> str:
-    """Encode a batch as the one JSON text that crosses into the engine."""
+    """Encode a batch as the one JSON text that is passed to the engine."""
     return encode(value).decode()

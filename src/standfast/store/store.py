@@ -147,7 +147,7 @@ class Store:
         """Return the queue time of a moment on this host; within one boot, through a clock that cannot be set."""
         return self.now() - self.moment().since(moment)
 
-    # --- beside the verbs
+    # --- besides the verbs
 
     def listen(self, listener: Callable[[dict[str, float]], None]) -> None:
         """Call the listener when queues get work, with the seconds until then, on a thread of the store."""

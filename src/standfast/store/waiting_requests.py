@@ -25,7 +25,7 @@ from standfast.store.requests import NEVER, Request, deliver
 MOST_LED = 8
 """The most items in a led round. With more, many calls share the hand-offs, and the loop has better things to do."""
 SLOWEST_LED = 0.001
-"""Seconds that recent commits may have taken if a round is to be led: as far as can be known, no loop waits longer."""
+"""The longest that recent commits may have taken, in seconds: as far as can be known, a loop waits no longer."""
 SLOWEST_AFTER_PAUSE = 0.0025
 """The same after no round was led for `PAUSE`. A disk and a processor that rested are slower, and a loop that had
 nothing to write can spare the time for one commit now and then; a stream of such commits would take all its time."""

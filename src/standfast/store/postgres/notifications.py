@@ -89,7 +89,7 @@ class ServerNotifier:
             if try_start(thread):  # else the other processes find the work by polling, later
                 self._threads.append(thread)
 
-    # --- ringing
+    # --- notifying
 
     def _ring(self) -> None:
         connection: Connection | None = None
@@ -115,7 +115,7 @@ class ServerNotifier:
             hint, self._waiting = self._waiting, {}
             return {} if self._closed else hint
 
-    # --- hearing
+    # --- listening
 
     def _listen(self) -> None:
         while not self._closed:

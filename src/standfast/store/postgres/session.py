@@ -58,7 +58,7 @@ NOTIFY = numbered(
     "notify",
     Statement("SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :message)", gives_rows=True),
 )
-"""A hint need not be on disk before it is received: it is a transaction of its own, after the one it is about."""
+"""A hint need not be on disk before it is received. It is sent in its own transaction, after the one it is about."""
 
 
 class Opening(NamedTuple):

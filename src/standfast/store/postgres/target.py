@@ -1,4 +1,4 @@
-"""The store that a promotion fills. Until it is complete, only the promotion can write to it, whoever has it open.
+"""The store that a promotion fills. Until it is complete, only the promotion writes to it, even if others have it open.
 
 A mark says whose promotion it is and how far it got, so that the same one can start again, and no other can.
 """

@@ -1,4 +1,4 @@
-"""The mark of a store that is being promoted, or has moved: every process that has it open checks every transaction.
+"""The mark of a store that is being promoted or has moved. Each process that has it open checks in each transaction.
 
 A promotion leaves its mark with a time by which it must report again. A process that finds that time past removes the
 mark and what belongs to it: an interrupted promotion costs nothing but a second try.
