@@ -206,7 +206,7 @@ class Engine(Database[Handle]):
         return []
 
     def _leave_interrupted(self, pending: list[Request[Any]]) -> None:
-        """Leave a led round that a signal interrupted to the writer: a caller's thread may be the main one.
+        """Hand a led round that a signal interrupted back to the writer: a caller's thread may be the main one.
 
         The transaction may still be open, or committed already.
         """

@@ -138,7 +138,7 @@ class DatagramNotifier:
                 continue  # it has enough hints already, or has just left
 
     def listen(self, listener: Callable[[Hint], None]) -> None:
-        """Start to listen to other processes, on a separate thread. If that fails, workers find the work later, by polling."""
+        """Start to listen to other processes, on a separate thread. If that fails, work is found later, by polling."""
         if self._listener is not None:
             return
         try:
