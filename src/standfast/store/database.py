@@ -105,6 +105,10 @@ class Database(ABC, Generic[Handle]):
         """Return whether the only problem was another transaction."""
         return False
 
+    def _is_too_much(self, error: BaseException) -> bool:  # noqa: ARG002 - a statement on a file takes as long as it takes
+        """Return whether the server could not do so much in time, or had no room for it."""
+        return False
+
     @abstractmethod
     def _read(self, script: Script[T]) -> Future[T]: ...
 

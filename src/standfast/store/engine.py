@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from standfast.clock import Clock
 from standfast.concurrency.threads import start
-from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
+from standfast.errors import ConfigurationError, StoreDamaged, StoreUnavailable, StoreUnusable, WrongAddress
 from standfast.store import requests
 from standfast.store.caller_transaction import CallerTransaction
 from standfast.store.database import Database, Handle
@@ -30,6 +30,11 @@ log = logging.getLogger("standfast.store")
 
 MOST_ITEMS = 5000
 """The most items one round takes. The rest wait for the next, so that no caller waits behind a mountain of work."""
+FIRST_SHARE = 4
+"""What the server could not do in time is tried again a quarter at a time."""
+GROWTH = 8
+"""Each round that is served lets the next one be larger again, by an eighth."""
+DIVIDE = "the server could not write so much in one transaction; write it in parts"
 
 PAUSE_AFTER_TROUBLE = 0.05
 LONGEST_WAIT_FOR_PAUSE = 5.0
@@ -53,6 +58,11 @@ class Engine(Database[Handle]):
         self._scripts = scripts
         self.anchor = scripts.anchor(audit_file)
         self._waiting = Line()
+        self._held_up = self._waiting.held_up
+        self._most = MOST_ITEMS
+        """The most items the next round takes: fewer after a round that the server could not do in time."""
+        self._began = 0.0
+        """When the last round began."""
         self._deadlines = Deadlines(self._waiting)
         self.standing_claims = StandingClaims()
         self._listeners: list[Callable[[Hint], None]] = []
@@ -143,23 +153,39 @@ class Engine(Database[Handle]):
     def _run(self) -> None:
         pending: list[Request[Any]] = []
         while pending or not (self._closing and self._is_done()):
-            if not pending:
+            if not (pending or self._closing):
                 self._waiting.sleep()
             with self._round:
+                if self._held_up.requests and not pending:
+                    pending = self._try_held_up()
                 if not pending:
-                    self._waiting.join(pending, MOST_ITEMS)
+                    self._waiting.join(pending, self._most)
                 if pending:
-                    began, served = time.monotonic(), pending
+                    served = pending
                     pending = self._serve(served)
-                    self._leader.took(served, time.monotonic() - began)
+                    self._leader.took(served, time.monotonic() - self._began)
+
+    def _try_held_up(self) -> list[Request[Any]]:
+        """Try a held-up request, if it is time; return it if that met other trouble."""
+        if not (self._closing or self._held_up.is_due()):
+            return []
+        tried: list[Request[Any]] = []
+        self._waiting.join_held_up(tried)
+        if not tried:
+            return []
+        left = self._serve([*tried], alone=True)
+        if not (left or tried[0] in self._held_up.requests):
+            self._waiting.return_first(self._held_up.release(tried[0]))
+        return left
 
     def _is_done(self) -> bool:
         """Return whether nothing is left to serve. A caller that runs a round may still give back what it took."""
         with self._round:
-            return not self._waiting.waiting
+            return not (self._waiting.waiting or self._held_up.requests)
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
         """Run one round; return the requests that must be tried again."""
+        self._began = time.monotonic()
         try:
             answers, round_ = self._transact(pending, alone=alone)
         except StoreUnusable as error:
@@ -170,12 +196,18 @@ class Engine(Database[Handle]):
         except self.TROUBLE as error:
             if self._is_in_the_way(error):
                 return self._try_each(pending, error)
+            if self._is_too_much(error):
+                return self._try_less(pending, error, doubtful=False)
             return self._after_trouble(pending, error, doubtful=False)
         except CommitUnknown as doubt:
-            return self._after_trouble(pending, doubt.__cause__ or doubt, doubtful=True)
+            cause = doubt.__cause__ or doubt
+            tried_again = self._try_less if self._is_too_much(cause) else self._after_trouble
+            return tried_again(pending, cause, doubtful=True)
         except self.FAULTS as error:  # one script failed, and the others must not suffer
             return self._one_by_one(pending, error)
         self._finish(answers, round_)
+        if self._most < MOST_ITEMS:
+            self._most += 1 + self._most // GROWTH
         if self.must_tidy:
             self._tidy()
         return []
@@ -228,10 +260,10 @@ class Engine(Database[Handle]):
         connection = self._connection
         if connection is None:
             connection = self._connection = self._open()
-        self._begin(connection, in_haste=alone or pending[0].held_up, waits=waits)
+        self._begin(connection, in_haste=alone or bool(self._held_up.requests), waits=waits)
         try:
             if not alone:
-                self._waiting.join(pending, MOST_ITEMS)
+                self._waiting.join(pending, self._most)
             round_ = self._new_round(connection)
             refused = self._without_room(connection, round_, pending)
             if refused:
@@ -266,16 +298,47 @@ class Engine(Database[Handle]):
         return again
 
     def _try_each(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
-        """Try each request by itself: another transaction holds what one of them needs, and the others must not wait.
+        """Try each request by itself: another transaction holds what one needs, and the others must not wait."""
+        if len(pending) == 1:
+            self._hold_up(pending[0], error)
+            return []
+        _put_back(pending, doubtful=False)
+        left: list[Request[Any]] = []
+        for request in pending:
+            alone = [request]
+            self._held_up.divert(alone)
+            left += self._serve(alone, alone=True) if alone else alone
+        return left
 
-        The request that is held up goes to the end of the line again and again, until its time is up.
+    def _hold_up(self, request: Request[Any], error: Exception) -> None:
+        """Keep a request apart from the line, to be tried again and again until its time is up."""
+        self._note_trouble(error, is_news=not request.held_up)
+        if not self._can_go_on_after(error):
+            self._drop_connection()
+        request.held_up = True
+        request.put_back(doubtful=False)
+        if self._closing:
+            deliver([] if request.withdrawn else [(request, request.give_up())])
+        else:
+            self._held_up.add(request, time.monotonic() - self._began)
+
+    def _try_less(self, pending: list[Request[Any]], error: BaseException, *, doubtful: bool) -> list[Request[Any]]:
+        """Try again with less: the server could not do all of it in time, or had no room for it.
+
+        A request of many items whose caller would wait forever goes back to that caller, to be handed in item by item.
+        One that fails alone must not keep the others waiting.
         """
-        if len(pending) > 1:
-            _put_back(pending, doubtful=False)
-            return [left for request in pending for left in self._serve([request], alone=True)]
-        for request in self._after_trouble(pending, error, doubtful=False):
-            request.held_up = request.apart = True
-            self._waiting.put(request)
+        self._most = max(1, sum(request.size for request in pending) // FIRST_SHARE)
+        alone = len(pending) == 1
+        left = self._after_trouble(pending, error, doubtful=doubtful)
+        divided = [] if doubtful else [request for request in left if request.is_divisible]
+        deliver([(request, StoreUnavailable(DIVIDE, definite=not request.doubtful)) for request in divided])
+        left = [request for request in left if request not in divided]
+        if alone and not doubtful:
+            for request in left:
+                self._held_up.add(request, time.monotonic() - self._began)
+        else:
+            self._waiting.return_first(left)
         return []
 
     # --- trouble
@@ -284,10 +347,7 @@ class Engine(Database[Handle]):
         self, pending: list[Request[Any]], error: BaseException, *, doubtful: bool
     ) -> list[Request[Any]]:
         """Drop the connection, wait a little, and return the requests whose callers still wait."""
-        trouble = f"{type(error).__name__}: {error}"
-        if trouble != self.trouble:
-            log.warning("the store is in trouble, trying again: %s", trouble)
-        self.trouble = trouble
+        self._note_trouble(error)
         _put_back(pending, doubtful=doubtful)
         if doubtful or not self._can_go_on_after(error):
             self._drop_connection()
@@ -296,6 +356,12 @@ class Engine(Database[Handle]):
             deliver([(request, request.give_up()) for request in pending if not request.withdrawn])
             return []
         return [request for request in pending if not request.withdrawn]
+
+    def _note_trouble(self, error: BaseException, *, is_news: bool = True) -> None:
+        trouble = f"{type(error).__name__}: {error}"
+        if is_news and trouble != self.trouble:
+            log.warning("the store is in trouble, trying again: %s", trouble)
+        self.trouble = trouble
 
     def _refuse(self, pending: list[Request[Any]], error: StoreUnusable) -> list[Request[Any]]:
         """Tell every caller that the store cannot be used; trying again would not help."""

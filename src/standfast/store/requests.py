@@ -112,6 +112,11 @@ class Request(Answer[T]):
         self._put = put
         self._begun = False
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether it has several items, and a caller who waits forever: one that can hand them in one by one."""
+        return self.deadline == NEVER and len(self.items) > 1
+
     def __await__(self) -> Generator[Any, Any, T]:
         """Hand the request in and wait for the answer, as every `Answer` does, but in fewer steps."""
         return at_once(self.result()) if MODE.blocks else self.start().__await__()

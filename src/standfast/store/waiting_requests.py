@@ -15,11 +15,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from operator import attrgetter
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from standfast.errors import StoreClosed
+from standfast.store.held_up import HeldUp
 from standfast.store.requests import NEVER, Request, deliver
 
 MOST_LED = 8
@@ -46,6 +48,7 @@ class Line:
 
     def __init__(self) -> None:
         self.waiting: deque[Request[Any]] = deque()
+        self.held_up = HeldUp()
         self.sleeping = False
         """Whether the writer sleeps: then no request waits, or it is about to be woken."""
         self._serving: list[Request[Any]] = []
@@ -74,10 +77,11 @@ class Line:
         self._wake.put(None)
 
     def sleep(self) -> None:
-        """Sleep until a request waits or the writer is woken."""
+        """Sleep until a request waits, a held-up request should be tried again, or the writer is woken."""
         self.sleeping = True
         if not self.waiting:
-            self._wake.get()
+            with suppress(Empty):
+                self._wake.get(timeout=self.held_up.seconds_left())
         self.sleeping = False
 
     def join(self, serving: list[Request[Any]], most: int) -> None:
@@ -91,6 +95,13 @@ class Line:
             serving.append(request)  # before it is removed: the watcher of its deadline must always find it
             self.waiting.popleft()
             items += request.size
+        if self.held_up.requests:
+            self.held_up.divert(serving)
+
+    def join_held_up(self, serving: list[Request[Any]]) -> None:
+        """Move the held-up request that is to be tried next into the writer's hands."""
+        self._serving = serving
+        self.held_up.take(serving)
 
     def lead(self, most: int) -> list[Request[Any]]:
         """Move all waiting requests into a caller's hands, if each may be led and they have at most `most` items.
@@ -125,7 +136,7 @@ class Line:
 
     def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request[Any]]:
         """Return every request of a loop that has no answer yet."""
-        known = dict.fromkeys([*self.waiting, *self._serving, *self._led])
+        known = dict.fromkeys([*self.waiting, *self.held_up.requests, *self._serving, *self._led])
         return [request for request in known if request.loop is loop and not request.future.done()]
 
 

@@ -15,13 +15,15 @@ from standfast.errors import ConfigurationError, WrongAddress
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.refusal import is_refused_for_good
-from standfast.store.postgres.session import CommitUnanswered, Opening, Session, numbered
+from standfast.store.postgres.session import CommitUnanswered, Opening, Session, Unanswered, numbered
 from standfast.store.statements import Statement
 from standfast.store.steps import Rows
 
 LONGEST_CALL = 5.0
 """Seconds that one statement may take, until its answer has arrived. A server that swallowed the call is given up
 then. The server in turn drops a client that falls silent within a transaction, with all its locks."""
+LONGEST_STATEMENT = 0.9
+"""The share of this after which the server cancels a statement: its answer is definite, so it must come first."""
 LONGEST_LOCK = 1.0
 """Seconds to wait for another transaction."""
 SHORTEST_LOCK = 0.1
@@ -117,7 +119,7 @@ def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any,
             return done.value
         ready = yield wanted
         if ready == waiting.Ready.NONE and time.monotonic() > until:
-            raise psycopg.OperationalError(f"the server did not answer within {LONGEST_CALL:.0f} s")
+            raise Unanswered(LONGEST_CALL)
 
 
 def connect(address: Address) -> Connection:
@@ -216,10 +218,10 @@ def _settings(address: Address, isolation: str, lock: float) -> dict[str, str]:
     Writing transactions use the indexes: plans are made once, mostly while the store is new, when reading a whole table
     would seem cheap. They use index scans, row by row: a bitmap scan would take rows, and locks, in the table's order.
     """
-    longest = f"{LONGEST_CALL * 1000:.0f}"
+    statement, longest = f"{LONGEST_STATEMENT * LONGEST_CALL * 1000:.0f}", f"{LONGEST_CALL * 1000:.0f}"
     return {
         "search_path": address.schema,
-        "statement_timeout": longest,
+        "statement_timeout": statement,
         "idle_in_transaction_session_timeout": longest,
         "jit": "off",
         "lock_timeout": f"{lock * 1000:.0f}",

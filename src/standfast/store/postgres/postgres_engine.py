@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from standfast.store.postgres.assumptions import MISTAKEN, Assumptions
 from standfast.store.postgres.connection import (
     SHORTEST_LOCK,
     Connection,
+    closed_on_failure,
     found_at_opening,
     opening,
     opening_at_once,
@@ -30,7 +32,7 @@ from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
 from standfast.store.postgres.server_time import TIME_OFF, ServerTime
-from standfast.store.postgres.session import CommitUnanswered
+from standfast.store.postgres.session import CommitUnanswered, Unanswered
 from standfast.store.requests import Reading, Reply, Request
 from standfast.store.scripts import RoundScripts
 from standfast.store.steps import Round, Script
@@ -39,6 +41,17 @@ T = TypeVar("T")
 
 PATIENCE = 5.0
 """Seconds that a caller waits for a read."""
+TOO_MUCH = (
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.OutOfMemory,
+    Unanswered,
+)
+"""Errors that mean that the server could not do so much in time, or had no room for it: less may go through."""
+STILL_COMMITTING = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND query = 'COMMIT'"
+LONGEST_LOOK = 1.0
+"""Seconds that a new connection is kept to look whether an earlier COMMIT has ended."""
+PAUSE_BETWEEN_LOOKS = 0.05
 IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 """Errors that mean that another transaction is in the way, while the server and the connection are fine."""
 
@@ -65,6 +78,8 @@ class PostgresEngine(Engine[Connection]):
         self._time = ServerTime(clock)
         self._readable_by = 0
         self._trusts = False
+        self._doubtful_commit: int | None = None
+        """The server process that had not answered a COMMIT when its connection was given up."""
         self._work: Hint = {}
         """The queues that the current round brings work to."""
         self._rang = False
@@ -114,7 +129,25 @@ class PostgresEngine(Engine[Connection]):
     def _open(self) -> Connection:
         self._time.forget()
         with reopening("postgres", str(self._server.address)):
-            return self._server.open()
+            connection = self._server.open()
+        with closed_on_failure(connection):
+            self._wait_for_doubtful_commit(connection)
+        return connection
+
+    def _wait_for_doubtful_commit(self, connection: Connection) -> None:
+        """Write nothing while a COMMIT that was given up is still under way, such as one that waits for a standby.
+
+        What is written next would hang, too, and each try would leave one more of the server's processes behind, until
+        it takes no more connections. Such a COMMIT is not cancelled: that would keep what no standby has.
+        """
+        if self._doubtful_commit is None:
+            return
+        until = self._clock.elapsed() + LONGEST_LOOK
+        while connection.execute(STILL_COMMITTING, (self._doubtful_commit,)).fetchall():
+            if self._clock.elapsed() > until:
+                raise psycopg.OperationalError("the server has not finished an earlier COMMIT of this process")
+            time.sleep(PAUSE_BETWEEN_LOOKS)
+        self._doubtful_commit = None
 
     def _shut(self) -> None:
         self.anchor.close()
@@ -175,6 +208,7 @@ class PostgresEngine(Engine[Connection]):
         try:
             connection.finish(notice)
         except CommitUnanswered as error:
+            self._doubtful_commit = None if connection.session is None else connection.session.process
             raise CommitUnknown from error
 
     def _drive(self, connection: Connection, script: Script[Any]) -> Any:
@@ -186,7 +220,7 @@ class PostgresEngine(Engine[Connection]):
         One that no longer takes writes is dropped: the primary may be elsewhere by now.
         """
         usable = self._connection is not None and not (self._connection.closed or self._connection.broken)
-        return usable and self._is_in_the_way(error)
+        return usable and (self._is_in_the_way(error) or self._is_too_much(error))
 
     def _explain(self, error: Exception) -> Exception:
         """Explain a right that the role lacks; any other error is a mistake of ours."""
@@ -194,6 +228,9 @@ class PostgresEngine(Engine[Connection]):
 
     def _is_in_the_way(self, error: BaseException) -> bool:
         return isinstance(error, IN_THE_WAY)
+
+    def _is_too_much(self, error: BaseException) -> bool:
+        return isinstance(error, TOO_MUCH) or isinstance(error.__cause__, Unanswered)
 
     def read(self, script: Script[T]) -> Reading[T]:
         """Run a reading script in parallel to the writer, within the caller's patience."""

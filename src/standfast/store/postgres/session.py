@@ -68,6 +68,13 @@ class Opening(NamedTuple):
     settings: Numbered
 
 
+class Unanswered(psycopg.OperationalError):
+    """The server did not answer a call in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the server did not answer within {seconds:.0f} s")
+
+
 class CommitUnanswered(psycopg.OperationalError):
     """It is unknown whether a COMMIT was carried out."""
 
@@ -80,6 +87,8 @@ class Session:
         self._wire = connection.pgconn
         self._longest = longest
         self._transformer = Transformer(connection)
+        self.process = connection.info.backend_pid
+        """The server's process for this session."""
         self._planned: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._prefix = f"standfast_{secrets.token_hex(6)}"
         """The prefix of its plans' names: an undetected pooler may let others of our plans into the same session."""
@@ -189,6 +198,7 @@ class Session:
         until = time.monotonic() + self._longest
         while self._wire.flush():  # while nothing can be sent, this reads what has arrived
             self._ready(until, writable=True)
+            until = time.monotonic() + self._longest  # a large round may take longer to send than one call may take
         answers: list[PGresult] = []
         while (answer := self._next(until)) is not None or piped:  # in a pipeline, a None follows each answer
             if answer is None and self._wire.status != pq.ConnStatus.OK:
@@ -217,7 +227,7 @@ class Session:
         """Wait for the server, but not forever."""
         if not wait_for(self._wire.socket, max(0.0, until - time.monotonic()), writable=writable):
             self._connection.close()
-            raise psycopg.OperationalError(f"the server did not answer within {self._longest:.0f} s")
+            raise Unanswered(self._longest)
 
     def _rows(self, answer: PGresult) -> Rows:
         if not answer.nfields:
