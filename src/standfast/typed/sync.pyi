@@ -482,50 +482,50 @@ class SyncDeadLetters:
         cursor: int | None = None,
         queues: Sequence[str] | None = None,
     ) -> Page:
-        """List letters, newest first; the page's `next_cursor` leads to the older ones. With `queues`, those of these.
+        """List letters, newest first; the page's `next_cursor` leads to the older ones. `queues` limits it to these.
 
-        One that had to skip many ends early: it may be short, even empty, and still have a `next_cursor`.
+        A page that had to skip many letters ends early: it may be short, even empty, and still have a `next_cursor`.
         """
 
     def get(self, id: str) -> JobView:
-        """Give one letter, whole."""
+        """Return one letter, whole."""
 
     def groups(self, filter: LetterFilter | None = None) -> Groups:
         """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
-        were replayed and stopped of the same again.
+        were replayed and stopped for the same cause again.
         """
 
     def replay(self, id: str, *, by: str, reason: str | None = None, session: str | None = None) -> dict[str, Any]:
         """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once.
 
-        First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
-        registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
-        before it runs. One that waits for consent is not replayed: the answer is `consent_required`, with what to do.
-        With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
-        person's approval whatever the policy allows, and one in quarantine, or refused consent, is `denied`.
+        First its effects are verified, then the policy is asked. The letter is `resolved` at once if its handler is
+        registered here and every effect exists; otherwise, if the policy allows it, it is `replayed`, and the worker
+        looks before it runs. A letter that waits for consent is not replayed: the answer is `consent_required`, with
+        what to do. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
+        person's approval whatever the policy allows, and one that is quarantined or was refused consent is `denied`.
         """
 
     def amend(self, id: str, payload: Any, *, by: str, reason: str) -> JobView:
-        """Change a letter's payload, the only way to. It passes every check a new one would; nothing runs by itself.
+        """Change a letter's payload; only this can. It passes every check of a new one; nothing runs automatically.
 
         The job keeps its id, and its old key still answers with it; receivers get the key of a new generation.
         Approvals of the old payload are void. Raises NotVerified while an effect may exist that is not recorded: after
-        the change, its check would look for another key. `resolve` checks it.
+        the change, its check would look for another key. `resolve` verifies it.
         """
 
     def resolve(self, id: str, *, by: str, reason: str, result: Any = ...) -> JobView:
-        """End a letter whose effect is there: its checks are asked, or, with `result=`, it is your word.
+        """End a letter whose effect exists: its checks decide, or, with `result=`, you vouch for it.
 
-        Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
+        Raises NotVerified if a check finds an effect missing, or cannot tell; the letter stays as it is.
         """
 
     def discard(self, id: str, *, by: str, reason: str) -> JobView:
-        """End a letter that is no longer wanted: it is cancelled, and pruned like what is finished."""
+        """End a letter that is no longer wanted: it is cancelled, and pruned like a finished job."""
 
     def quarantine(self, id: str, *, by: str, reason: str, owner: str | None = None) -> JobView:
-        """Set a letter apart for its `owner` to look at: nothing replays it by itself, and its approvals are void."""
+        """Set a letter apart for its `owner` to look at: it is not replayed automatically; its approvals are void."""
 
     def purge(
         self,
@@ -536,10 +536,10 @@ class SyncDeadLetters:
         confirm: int | None = None,
         progress: Heard = ...,
     ) -> dict[str, int]:
-        """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
+        """Delete dead and discarded letters for good; held ones stay. None goes unless `confirm` is how many match.
 
-        A `reason` is required only with `confirm`. More than a thousand go in several transactions; `progress` is told
-        how far it is.
+        A `reason` is required only with `confirm`. More than a thousand are deleted in several transactions; `progress`
+        is called with how far it is.
         """
 
     def export(
@@ -551,19 +551,19 @@ class SyncDeadLetters:
         reason: str | None = None,
         progress: Heard = ...,
     ) -> dict[str, Any]:
-        """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
+        """Write letters to a new file or an open one, one JSON line each, whole: payloads and headers as they are sent.
 
-        Only its owner may read the file: what is hidden elsewhere stands in it.
+        Only its owner may read the file: values that are hidden elsewhere are readable in it.
         """
 
     def import_(self, source: Place, *, by: str, reason: str, progress: Heard = ...) -> dict[str, int]:
-        """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
+        """Import letters that `export` wrote, as dead letters with their own ids: a file read twice stores each once.
 
-        A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
+        A letter whose key belongs to another job here is stored without it, and counted as `without_key`.
         """
 
     def plan(self, filter: LetterFilter | None = None, *, session: str | None = None) -> dict[str, Any]:
-        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
+        """Predict from the store what a redrive of these letters would do; its `token` carries out exactly that.
 
         With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
         """
@@ -582,7 +582,7 @@ class SyncDeadLetters:
         """Carry a plan out: `canary` letters first, then the rest at a `rate`, until a share of `halt_on` fails again.
 
         It is on disk when this returns, and goes on in any worker, whatever becomes of this process. With `session`, an
-        agent asks: it carries out plans that were made for an agent only.
+        agent asks: it can carry out only plans that were made for an agent.
         """
 
     @property
@@ -732,15 +732,15 @@ class SyncInbox:
     def list(self, session: str, unread: bool = True, *, limit: int = 100) -> builtins.list[dict[str, Any]]:
         """List a session's messages, the newest first: unread ones, or all that are kept.
 
-        What went well (`retry_success`, `submit_done`) is read by being listed; what needs action
-        (`retry_exhausted`, `submit_failed`) stays unread until it is acknowledged with `ack`.
+        Listing marks successes (`retry_success`, `submit_done`) as read; a message that needs action
+        (`retry_exhausted`, `submit_failed`) stays unread until you acknowledge it with `ack`.
         """
 
     def ack(self, id: str, *, session: str | None = None) -> None:
-        """Acknowledge a message: it is read from now on. With `session`, only one of that session's own."""
+        """Acknowledge a message: it is read from now on. With `session`, only a message of that session."""
 
     def overview(self, session: str, *, queues: Sequence[str] | None = None) -> dict[str, Any]:
-        """Count a session's jobs by state, what of it waits in a queue, and its unread messages."""
+        """Count a session's jobs by state, those that wait in a queue, and its unread messages."""
 
     def __init__(self, target: Any) -> None: ...
 
