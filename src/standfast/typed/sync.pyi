@@ -593,16 +593,16 @@ class SyncRedrive:
     """The verbs of `redrive` as plain calls."""
 
     def progress(self) -> dict[str, Any]:
-        """Tell where it stands and what became of its letters."""
+        """Return its state and what became of its letters."""
 
     def failures(self) -> Sequence[dict[str, Any]]:
-        """Give the last of its letters that stopped again, each with its error."""
+        """Return the last of its letters that stopped again, each with its error."""
 
     def pause(self) -> None:
-        """Replay no more until it is resumed; what was replayed goes on."""
+        """Replay no more letters until it is resumed; replayed ones go on."""
 
     def resume(self) -> None:
-        """Go on after a pause or a halt. After a halt it is judged anew, canary first."""
+        """Continue after a pause or a halt. After a halt it is judged anew, canary first."""
 
     def cancel(self) -> None:
         """Leave the rest as it is, for good."""
@@ -623,20 +623,21 @@ class SyncApprovals:
     """The verbs of `approvals` as plain calls."""
 
     def list(self, state: str | None = "pending", *, queues: Sequence[str] | None = None, limit: int = 100) -> Listed:
-        """List approvals, the newest first: those that wait, those of another state, or with None all.
+        """List approvals, the newest first: pending ones, those of another state, or with None all.
 
-        With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
+        With `queues`, only those of letters of these; a redrive belongs to no single queue. `more` says whether there
+        are more.
         """
 
     def get(self, id: str) -> dict[str, Any]:
-        """Give one approval."""
+        """Return one approval."""
 
     def approve(self, id: str, *, by: str, groups: Iterable[str] = ..., token: str | None = None) -> dict[str, Any]:
-        """Say yes, and have the replay performed. The policy is asked again first, and its no wins.
+        """Approve, and perform the replay. The policy is asked again first, and its no wins.
 
-        Neither the asker nor a requester of the work may. The groups of `by` are those that `[groups]` in the
-        store gives them; `groups` adds what your application itself knows of them. `token` is the id of the token that
-        `by` showed: one that the asker or a requester made after asking counts as their own.
+        Neither the asker nor a requester of the work may approve. The groups of `by` are those that `[groups]` in the
+        store gives them; `groups` adds those that your application knows. `token` is the id of the token that `by`
+        showed: one that the asker or a requester made after asking counts as their own.
         """
 
     def deny(self, id: str, *, by: str, reason: str) -> dict[str, Any]:
@@ -648,7 +649,7 @@ class SyncPolicies:
     """The verbs of `policy` as plain calls."""
 
     def show(self) -> dict[str, Any]:
-        """Give the policy in force with its text, who published it and when, and what is wrong, if anything is."""
+        """Return the policy in force with its text, who published it and when, and what is wrong, if anything."""
 
     def check(
         self,
@@ -658,10 +659,11 @@ class SyncPolicies:
         without_secrets: bool = False,
         longest: float | None = None,
     ) -> dict[str, Any]:
-        """Tell what a candidate would change: every stored letter under the policy in force, and under this one.
+        """Return what a candidate would change: compare the decisions on every stored letter with the policy in force.
 
-        `without_secrets` is for those who are shown none: rules then see labels as they do, and guess none of them.
-        Rules times letters may be many: they are compared beside the loop, for no more than `longest` seconds.
+        `without_secrets` is for callers who may not see secrets: rules then see the labels redacted, so that no rule
+        can be used to guess them. Rules times letters may be many: they are compared in a thread, for at most `longest`
+        seconds.
         """
 
     def __init__(self, target: Any) -> None: ...
