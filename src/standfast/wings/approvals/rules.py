@@ -40,7 +40,7 @@ def changed(bound: Bound, present: Bound) -> list[str]:
 
 
 def void_because(changes: Iterable[str]) -> str:
-    """Say why an approval no longer counts."""
+    """Return why an approval no longer counts, by what has changed."""
     return f"{' and '.join(changes)} changed since it was asked for"
 
 
@@ -50,7 +50,7 @@ def missing_groups(approval: Approval, groups: Iterable[str]) -> list[str]:
 
 
 def wants_more(approval: Approval, groups: Iterable[str]) -> str:
-    """Say that the policy now requires another approver."""
+    """Return the reason that the policy now requires another approver."""
     return f"the policy now requires approval by a member of {_join(missing_groups(approval, groups))} too"
 
 

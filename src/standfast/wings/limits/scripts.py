@@ -245,7 +245,7 @@ def _recover(round_: Round, row: Row) -> Script[Row]:
 
 
 def settle(round_: Round) -> Script[None]:
-    """Give back what this round's ends had taken, and apply what they say. A round waits for no lock after these."""
+    """Give back what this round's ends had taken, and apply what they say. Later a round waits only for the audit."""
     kept = round_.state(Ends)
     ends, kept.ended = kept.ended, []
     if ends:

@@ -98,7 +98,7 @@ class Redrive:
         await self._redrives.steer(self.id, "resumed", by=self._by)
 
     async def cancel(self) -> None:
-        """Leave the rest as it is, for good."""
+        """End the redrive for good; the remaining letters stay as they are."""
         await self._redrives.steer(self.id, "cancelled", by=self._by)
 
 

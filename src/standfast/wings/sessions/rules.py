@@ -56,7 +56,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     answer: str | None = None
     quarantined: bool = False
-    """Whether the policy quarantined it when it died."""
+    """Whether it was quarantined: by the policy when it died, or by a person later."""
     owner: str | None = None
     """The owner that it was quarantined for."""
     maybe: bool = False
