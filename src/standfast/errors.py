@@ -179,7 +179,7 @@ class UnknownHandler(StandfastError):
     @classmethod
     def for_name(cls, name: str, known: Iterable[str]) -> Self:
         """Return the error for a name, with the nearest of the known ones."""
-        from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
+        from difflib import get_close_matches  # noqa: PLC0415 - only an error pays for it, not every start
 
         by_part = {part: whole for whole in sorted(known) for part in (whole, *whole.split("/"))}
         near = list(dict.fromkeys(by_part[each] for each in get_close_matches(name, by_part, n=NEAREST)))
@@ -249,7 +249,7 @@ class ConfigurationError(StandfastError):
     @classmethod
     def unknown(cls, what: str, given: object, known: Iterable[str]) -> ConfigurationError:
         """Return the error for an unknown word, with the known one that was probably meant."""
-        from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
+        from difflib import get_close_matches  # noqa: PLC0415 - only an error pays for it, not every start
 
         words = list(known)
         as_part = [each for each in words if str(given) in each.split("_")]

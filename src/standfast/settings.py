@@ -34,7 +34,7 @@ CONNECTIONS_PER_ADDRESS = 250
 APPROVAL_TTL = 86400.0
 """Seconds an approval waits for its answer, unless the file says otherwise."""
 CONSENT_LIFETIME = 30 * 86400.0
-"""The most seconds that a consent lasts, whatever its lifetime."""
+"""The most seconds that a consent lasts, whatever its mode."""
 REPLAY: ReplayMode = "replay"
 """What follows an unknown outcome, unless the handler, the file or the store says otherwise."""
 KEEP_INBOX = 7 * 86400.0

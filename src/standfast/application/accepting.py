@@ -88,7 +88,7 @@ class Accepting(Parts):
         """Store one job that came from outside; it is on disk when this returns.
 
         `enqueue` refuses a payload that does not fit its handler; this accepts it, and the job dies as `schema_invalid`
-        at its first claim, where operators see it. `body_key` is a second key beside `idempotency_key`: a job with
+        at its first claim, where operators see it. `body_key` is a second key besides `idempotency_key`: a job with
         either is a duplicate. With `newest_counts` the job folds into a waiting job of its thread, unless its queue
         collects.
         """

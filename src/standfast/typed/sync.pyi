@@ -141,7 +141,7 @@ class Sync:
         """Store one job that came from outside; it is on disk when this returns.
 
         `enqueue` refuses a payload that does not fit its handler; this accepts it, and the job dies as `schema_invalid`
-        at its first claim, where operators see it. `body_key` is a second key beside `idempotency_key`: a job with
+        at its first claim, where operators see it. `body_key` is a second key besides `idempotency_key`: a job with
         either is a duplicate. With `newest_counts` the job folds into a waiting job of its thread, unless its queue
         collects.
         """
@@ -482,50 +482,50 @@ class SyncDeadLetters:
         cursor: int | None = None,
         queues: Sequence[str] | None = None,
     ) -> Page:
-        """List letters, newest first; the page's `next_cursor` leads to the older ones. With `queues`, those of these.
+        """List letters, newest first; the page's `next_cursor` leads to the older ones. `queues` limits it to these.
 
-        One that had to skip many ends early: it may be short, even empty, and still have a `next_cursor`.
+        A page that had to skip many letters ends early: it may be short, even empty, and still have a `next_cursor`.
         """
 
     def get(self, id: str) -> JobView:
-        """Give one letter, whole."""
+        """Return one letter, whole."""
 
     def groups(self, filter: LetterFilter | None = None) -> Groups:
         """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
-        were replayed and stopped of the same again.
+        were replayed and stopped for the same cause again.
         """
 
     def replay(self, id: str, *, by: str, reason: str | None = None, session: str | None = None) -> dict[str, Any]:
         """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once.
 
-        First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
-        registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
-        before it runs. One that waits for consent is not replayed: the answer is `consent_required`, with what to do.
-        With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
-        person's approval whatever the policy allows, and one in quarantine, or refused consent, is `denied`.
+        First its effects are verified, then the policy is asked. The letter is `resolved` at once if its handler is
+        registered here and every effect exists; otherwise, if the policy allows it, it is `replayed`, and the worker
+        looks before it runs. A letter that waits for consent is not replayed: the answer is `consent_required`, with
+        what to do. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
+        person's approval whatever the policy allows, and one that is quarantined or was refused consent is `denied`.
         """
 
     def amend(self, id: str, payload: Any, *, by: str, reason: str) -> JobView:
-        """Change a letter's payload, the only way to. It passes every check a new one would; nothing runs by itself.
+        """Change a letter's payload; only this can. It passes every check of a new one; nothing runs automatically.
 
         The job keeps its id, and its old key still answers with it; receivers get the key of a new generation.
         Approvals of the old payload are void. Raises NotVerified while an effect may exist that is not recorded: after
-        the change, its check would look for another key. `resolve` checks it.
+        the change, its check would look for another key. `resolve` verifies it.
         """
 
     def resolve(self, id: str, *, by: str, reason: str, result: Any = ...) -> JobView:
-        """End a letter whose effect is there: its checks are asked, or, with `result=`, it is your word.
+        """End a letter whose effect exists: its checks decide, or, with `result=`, you vouch for it.
 
-        Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
+        Raises NotVerified if a check finds an effect missing, or cannot tell; the letter stays as it is.
         """
 
     def discard(self, id: str, *, by: str, reason: str) -> JobView:
-        """End a letter that is no longer wanted: it is cancelled, and pruned like what is finished."""
+        """End a letter that is no longer wanted: it is cancelled, and pruned like a finished job."""
 
     def quarantine(self, id: str, *, by: str, reason: str, owner: str | None = None) -> JobView:
-        """Set a letter apart for its `owner` to look at: nothing replays it by itself, and its approvals are void."""
+        """Set a letter apart for its `owner` to look at: it is not replayed automatically; its approvals are void."""
 
     def purge(
         self,
@@ -536,10 +536,10 @@ class SyncDeadLetters:
         confirm: int | None = None,
         progress: Heard = ...,
     ) -> dict[str, int]:
-        """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
+        """Delete dead and discarded letters for good; held ones stay. None goes unless `confirm` is how many match.
 
-        A `reason` is required only with `confirm`. More than a thousand go in several transactions; `progress` is told
-        how far it is.
+        A `reason` is required only with `confirm`. More than a thousand are deleted in several transactions; `progress`
+        is called with how far it is.
         """
 
     def export(
@@ -551,19 +551,19 @@ class SyncDeadLetters:
         reason: str | None = None,
         progress: Heard = ...,
     ) -> dict[str, Any]:
-        """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
+        """Write letters to a new file or an open one, one JSON line each, whole: payloads and headers as they are sent.
 
-        Only its owner may read the file: what is hidden elsewhere stands in it.
+        Only its owner may read the file: values that are hidden elsewhere are readable in it.
         """
 
     def import_(self, source: Place, *, by: str, reason: str, progress: Heard = ...) -> dict[str, int]:
-        """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
+        """Import letters that `export` wrote, as dead letters with their own ids: a file read twice stores each once.
 
-        A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
+        A letter whose key belongs to another job here is stored without it, and counted as `without_key`.
         """
 
     def plan(self, filter: LetterFilter | None = None, *, session: str | None = None) -> dict[str, Any]:
-        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
+        """Predict from the store what a redrive of these letters would do; its `token` carries out exactly that.
 
         With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
         """
@@ -582,7 +582,7 @@ class SyncDeadLetters:
         """Carry a plan out: `canary` letters first, then the rest at a `rate`, until a share of `halt_on` fails again.
 
         It is on disk when this returns, and goes on in any worker, whatever becomes of this process. With `session`, an
-        agent asks: it carries out plans that were made for an agent only.
+        agent asks: it can carry out only plans that were made for an agent.
         """
 
     @property
@@ -593,19 +593,19 @@ class SyncRedrive:
     """The verbs of `redrive` as plain calls."""
 
     def progress(self) -> dict[str, Any]:
-        """Tell where it stands and what became of its letters."""
+        """Return its state and what became of its letters."""
 
     def failures(self) -> Sequence[dict[str, Any]]:
-        """Give the last of its letters that stopped again, each with its error."""
+        """Return the last of its letters that stopped again, each with its error."""
 
     def pause(self) -> None:
-        """Replay no more until it is resumed; what was replayed goes on."""
+        """Replay no more letters until it is resumed; replayed ones go on."""
 
     def resume(self) -> None:
-        """Go on after a pause or a halt. After a halt it is judged anew, canary first."""
+        """Continue after a pause or a halt. After a halt it is judged anew, canary first."""
 
     def cancel(self) -> None:
-        """Leave the rest as it is, for good."""
+        """End the redrive for good; the remaining letters stay as they are."""
 
     @property
     def id(self) -> str: ...
@@ -623,20 +623,21 @@ class SyncApprovals:
     """The verbs of `approvals` as plain calls."""
 
     def list(self, state: str | None = "pending", *, queues: Sequence[str] | None = None, limit: int = 100) -> Listed:
-        """List approvals, the newest first: those that wait, those of another state, or with None all.
+        """List approvals, the newest first: pending ones, those of another state, or with None all.
 
-        With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
+        With `queues`, only those of letters of these; a redrive belongs to no single queue. `more` says whether there
+        are more.
         """
 
     def get(self, id: str) -> dict[str, Any]:
-        """Give one approval."""
+        """Return one approval."""
 
     def approve(self, id: str, *, by: str, groups: Iterable[str] = ..., token: str | None = None) -> dict[str, Any]:
-        """Say yes, and have the replay performed. The policy is asked again first, and its no wins.
+        """Approve, and perform the replay. The policy is asked again first, and its no wins.
 
-        Neither the asker nor a requester of the work may. The groups of `by` are those that `[groups]` in the
-        store gives them; `groups` adds what your application itself knows of them. `token` is the id of the token that
-        `by` showed: one that the asker or a requester made after asking counts as their own.
+        Neither the asker nor a requester of the work may approve. The groups of `by` are those that `[groups]` in the
+        store gives them; `groups` adds those that your application knows. `token` is the id of the token that `by`
+        showed: one that the asker or a requester made after asking counts as their own.
         """
 
     def deny(self, id: str, *, by: str, reason: str) -> dict[str, Any]:
@@ -648,7 +649,7 @@ class SyncPolicies:
     """The verbs of `policy` as plain calls."""
 
     def show(self) -> dict[str, Any]:
-        """Give the policy in force with its text, who published it and when, and what is wrong, if anything is."""
+        """Return the policy in force with its text, who published it and when, and what is wrong, if anything."""
 
     def check(
         self,
@@ -658,10 +659,11 @@ class SyncPolicies:
         without_secrets: bool = False,
         longest: float | None = None,
     ) -> dict[str, Any]:
-        """Tell what a candidate would change: every stored letter under the policy in force, and under this one.
+        """Return what a candidate would change: compare the decisions on every stored letter with the policy in force.
 
-        `without_secrets` is for those who are shown none: rules then see labels as they do, and guess none of them.
-        Rules times letters may be many: they are compared beside the loop, for no more than `longest` seconds.
+        `without_secrets` is for callers who may not see secrets: rules then see the labels redacted, so that no rule
+        can be used to guess them. Rules times letters may be many: they are compared in a thread, for at most `longest`
+        seconds.
         """
 
     def __init__(self, target: Any) -> None: ...
@@ -732,15 +734,15 @@ class SyncInbox:
     def list(self, session: str, unread: bool = True, *, limit: int = 100) -> builtins.list[dict[str, Any]]:
         """List a session's messages, the newest first: unread ones, or all that are kept.
 
-        What went well (`retry_success`, `submit_done`) is read by being listed; what needs action
-        (`retry_exhausted`, `submit_failed`) stays unread until it is acknowledged with `ack`.
+        Listing marks successes (`retry_success`, `submit_done`) as read; a message that needs action
+        (`retry_exhausted`, `submit_failed`) stays unread until you acknowledge it with `ack`.
         """
 
     def ack(self, id: str, *, session: str | None = None) -> None:
-        """Acknowledge a message: it is read from now on. With `session`, only one of that session's own."""
+        """Acknowledge a message: it is read from now on. With `session`, only a message of that session."""
 
     def overview(self, session: str, *, queues: Sequence[str] | None = None) -> dict[str, Any]:
-        """Count a session's jobs by state, what of it waits in a queue, and its unread messages."""
+        """Count a session's jobs by state, those that wait in a queue, and its unread messages."""
 
     def __init__(self, target: Any) -> None: ...
 

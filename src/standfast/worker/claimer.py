@@ -28,7 +28,7 @@ log = logging.getLogger("standfast.worker")
 MOST_PER_CLAIM = 512
 """The most jobs that one claim takes, so that a lone enqueue never waits long behind it."""
 WORTH_A_CLAIM = 128
-"""A claim need not be split below this many slots: a transaction for fewer jobs costs nearly as much."""
+"""One claim fills up to this many slots at once: a transaction for fewer jobs costs nearly as much."""
 PAUSE_AFTER_REFUSAL = 0.5
 A_MOMENT = 0.05
 """Seconds that a job of `claim_until_empty` may take before the next job of its queue is started beside it."""
@@ -274,7 +274,7 @@ class Claimer:
         At most `at_once` jobs of each queue are claimed: one makes jobs run by priority. `idle` waits until nothing
         runs: a job that takes longer than a moment may be waiting for another job, so that one is started beside it.
         """
-        self._stopped = True  # nothing else claims beside this
+        self._stopped = True  # nothing else claims meanwhile
         ran: Counter[str] = Counter()
         all_ended = True
         while True:

@@ -110,7 +110,7 @@ class Heartbeat:
                 pause = self.every
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Stop the thread; calling this again does nothing."""
         self._stopping = True
         self._hurry.set()
         if self._thread.is_alive():

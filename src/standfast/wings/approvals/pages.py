@@ -1,4 +1,4 @@
-"""Pages about approvals: what waits for an answer, and what exactly a yes would do."""
+"""Pages about approvals: which ones wait for an answer, and what exactly a yes would do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AMENDMENTS = 20
 
 
 async def list_page(visit: Visit) -> RenderedPage:
-    """Show what waits for a person, or what was answered."""
+    """Show approvals that wait for a person, or those already answered."""
     wanted_state = visit.form_values("state").get("state", "pending")
     state = None if wanted_state == "all" else one_of("state", wanted_state, ApprovalState)
     found = await visit.sf.approvals.list(state, queues=visit.grant.queues, limit=PAGE)
@@ -27,7 +27,7 @@ async def list_page(visit: Visit) -> RenderedPage:
 
 
 async def one(visit: Visit) -> RenderedPage:
-    """Show exactly what would be approved: the letter as it stands, what was changed of it, the rule, who asked."""
+    """Show exactly what would be approved: the letter as it is now, its amendments, the rule, and who asked."""
     approval = await reached.approval(visit.sf, visit.grant, visit.path["id"])
     letter = None if approval["job"] is None else await visit.sf.status(approval["job"])
     amendments = [] if letter is None else await _amendments(visit, letter)

@@ -1,4 +1,4 @@
-"""Who says so, and why: checked wherever a person's word is kept or acts."""
+"""Checks names and reasons of people, wherever a person's decision is stored or takes effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_REASON = 2000
 
 
 def person(by: object) -> str:
-    """Check the name of the person who asks or answers; it must look the same to everyone."""
+    """Check the name of a person who asks or answers; it must look the same to everyone."""
     if isinstance(by, str) and by.isprintable() and is_somebody(by) and len(by) <= LONGEST_REASON:
         return by.strip()
     raise _refusal("by", by, "a person's name, in printable text")
@@ -26,12 +26,12 @@ def checked_reason(reason: object) -> str:
 
 
 def optional_reason(reason: object) -> str | None:
-    """Check the reason for a request, where it is optional."""
+    """Check the reason for a request that may have none."""
     return None if reason is None else checked_reason(reason)
 
 
 def checked_actor(by: object, reason: object) -> dict[str, Any]:
-    """Give both, for what must say both."""
+    """Return both, checked, for decisions that need both."""
     return {"by": person(by), "reason": checked_reason(reason)}
 
 

@@ -17,20 +17,20 @@ from standfast.wings.approvals.shapes import ApprovalList, ApprovalOutcome, Show
 
 
 class WantedApprovals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which approvals."""
+    """Which approvals to list."""
 
     state: str | None = "pending"
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class Denial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why not."""
+    """Why the approval is denied."""
 
     reason: Reason
 
 
 async def approvals(call: Call) -> Answer:
-    """List what waits for a person's answer."""
+    """List the approvals that wait for a person's answer."""
     wanted: WantedApprovals = call.query
     state = None if wanted.state == "all" else wanted.state
     found = await call.sf.approvals.list(state, queues=call.grant.queues, limit=wanted.limit)
@@ -38,17 +38,17 @@ async def approvals(call: Call) -> Answer:
 
 
 async def one(call: Call) -> Answer:
-    """Give one approval."""
+    """Return one approval."""
     return Answer(value_for(await reached.approval(call.sf, call.grant, call.path["id"]), call.grant))
 
 
 async def _approval_id(call: Call) -> str:
-    """Find the approval a path names, if the caller may see it."""
+    """Find the approval that a path names, if the caller may see it."""
     return str((await reached.approval(call.sf, call.grant, call.path["id"]))["id"])
 
 
 async def approve(call: Call) -> Answer:
-    """Say yes; the replay is performed. A token made for sessions is an agent's, and a yes is a person's to say."""
+    """Approve; the replay is performed. A token made for sessions is an agent's, and only a person may approve."""
     grant = call.grant
     if grant.is_agent:
         hint = "Have a person approve it, with a token made without --sessions."
@@ -58,7 +58,7 @@ async def approve(call: Call) -> Answer:
 
 
 async def deny(call: Call) -> Answer:
-    """Say no."""
+    """Deny."""
     return Answer(await call.sf.approvals.deny(await _approval_id(call), by=call.grant.person, reason=call.body.reason))
 
 

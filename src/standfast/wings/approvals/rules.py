@@ -1,4 +1,4 @@
-"""May this person answer this approval now? Asked before every answer, whichever door it comes through."""
+"""Decides whether a person may answer an approval now. It is asked before every answer, at every door."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ WORDS = {
     "snapshot": "the policy",
     "generation": "its generation",
 }
-"""What a change of each part of a binding is called."""
+"""The words for each part of a binding that has changed."""
 
 ANSWERED = {
     Answered.APPROVED: "approved",
     Answered.USED: "approved",
     Answered.DENIED: "denied",
 }
-"""The answer that an approval of this standing had."""
+"""The answer that an approval in this state got."""
 
 
 def changed(bound: Bound, present: Bound) -> list[str]:
-    """Name what changed since the approval was asked for."""
+    """Return what has changed since the approval was requested, in words."""
     return [word for name, word in WORDS.items() if getattr(bound, name) != getattr(present, name)]
 
 
 def void_because(changes: Iterable[str]) -> str:
-    """Word why an approval does not count any more."""
+    """Return why an approval no longer counts, by what has changed."""
     return f"{' and '.join(changes)} changed since it was asked for"
 
 
 def missing_groups(approval: Approval, groups: Iterable[str]) -> list[str]:
-    """Name the groups that the policy wants an approval of by now, and that were not asked."""
+    """Return the groups whose approval the policy now requires, but that were not asked."""
     return sorted(set(groups) - set(approval.groups))
 
 
 def wants_more(approval: Approval, groups: Iterable[str]) -> str:
-    """Word that the policy now requires another approver."""
+    """Return the reason that the policy now requires another approver."""
     return f"the policy now requires approval by a member of {_join(missing_groups(approval, groups))} too"
 
 
 def is_repeated_answer(approval: Approval, answer: str) -> bool:
-    """Tell whether this very answer was given before: giving it twice is harmless."""
+    """Return whether this very answer was given before: giving it twice is harmless."""
     return ANSWERED.get(approval.state) == answer
 
 
 def cannot_answer(approval: Approval, now: float) -> str | None:
-    """Say why an approval takes no answer any more, if so. The first answer wins."""
+    """Return why an approval can no longer be answered, or None. The first answer wins."""
     match approval.state:
         case Answered.PENDING if approval.expires_at > now:
             return None
@@ -73,7 +73,7 @@ def cannot_answer(approval: Approval, now: float) -> str | None:
 
 
 def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str | None:
-    """Say why this person may not approve it, if so: no one approves their own request or work."""
+    """Return why this person may not approve it, or None: no one approves their own request or work."""
     if approval.asked_by is not None and same_person(by, approval.asked_by):
         return f"{by} asked for it; another person must approve"
     if any(same_person(by, requester) for requester in approval.requesters):
@@ -85,7 +85,7 @@ def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str |
 
 
 def made_for_the_occasion(approval: Approval, makers: Iterable[str]) -> str | None:
-    """Say why a token may not approve, if so: `makers` made it, or what it was made with, since it was filed."""
+    """Return why a token may not approve, or None: `makers` made it, or a token it was made with, since the filing."""
     wanting = [*filter(None, [approval.asked_by]), *approval.requesters]
     for maker in makers:
         if any(same_person(maker, each) for each in wanting):
@@ -94,17 +94,17 @@ def made_for_the_occasion(approval: Approval, makers: Iterable[str]) -> str | No
 
 
 def same_person(one: str, other: str) -> bool:
-    """Tell whether two names are one person's, however they are spelled."""
+    """Return whether two names are the same person's, however they are spelled."""
     return _folded(one) == _folded(other)
 
 
 def is_somebody(name: str) -> bool:
-    """Tell whether a name has anything that can be told from another one."""
+    """Return whether a name has anything that distinguishes it from another."""
     return bool(_folded(name))
 
 
 def _folded(name: str) -> str:
-    """Give a name without what is easily overlooked: its case, the width of its letters, spaces, marks of format."""
+    """Return a name without details that are easily overlooked: case, width of letters, spaces, format characters."""
     plain = normalize("NFKC", normalize("NFKC", without_unseen(name)).casefold())
     return "".join(each for each in plain if category(each)[0] not in "CZ")
 
@@ -114,14 +114,14 @@ def _join(groups: list[str]) -> str:
 
 
 def hold_for_approval(job: JobRef, filing: Filing, attempt: int) -> Transition | None:
-    """Hold a dead letter until a person answers; None if it is held already."""
+    """Return the transition that holds a dead letter until a person answers; None if it is held already."""
     if job.state == State.HELD:
         return None
     return job.moved(Move.HOLD, *asked_by(filing.asked_by, filing.reason), filing, attempt=attempt)
 
 
 def deny_held(job: JobRef, answer: Answer, decision: Decision | None, attempt: int) -> Transition | None:
-    """Let a held letter die that was not approved; None if it is not held. What stopped it first stays its failure."""
+    """Return the death of a held letter that was not approved; None if it is not held. Its failure stays the same."""
     if job.state != State.HELD:
         return None
     carries = (answer,) if decision is None else (answer, decision)
@@ -129,7 +129,7 @@ def deny_held(job: JobRef, answer: Answer, decision: Decision | None, attempt: i
 
 
 def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
-    """Have a letter's approval asked for with its death, where the policy wants one."""
+    """Add the request for an approval to a letter's death, if the policy requires one."""
     wall, ttl = store.now() + store.skew(), store.approval_ttl
     return with_filing(decided, wall, ttl, handler=handler, payload=payload, details=details)
 
@@ -137,7 +137,7 @@ def filed(decided: Transition, store: Store, *, handler: str, payload: str, deta
 def with_filing(
     decided: Transition, wall: float, ttl: float, *, handler: str, payload: str, details: Details
 ) -> Transition:
-    """Do the same where the time is known, and how long an approval waits."""
+    """Do the same with a given time, and how long an approval waits."""
     judgement = decided.rider(Judgement)
     if judgement is None or judgement.triage.action is not Action.REQUIRE_APPROVAL:
         return decided

@@ -1,4 +1,4 @@
-"""Scripts for approvals: filed with the move that asks for one, answered once, used with the move they allow."""
+"""Scripts for approvals: filed with the transition that needs one, answered once, used with the one they allow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 
 BITE = 100
-"""How many approvals one look takes up."""
+"""How many approvals one look handles."""
 OVERTAKEN = "the letter went another way meanwhile"
 REPLACED = "it was asked for anew"
 STATUSES = {
@@ -23,14 +23,14 @@ STATUSES = {
     ApprovalState.EXPIRED: "pending_review",
     ApprovalState.VOID: "pending_review",
 }
-"""Where a letter is in its triage after an answer that is no replay."""
+"""The replay status of a letter after an answer that does not replay it."""
 
 _bound = msgspec.json.Decoder(Bound).decode
 _names = msgspec.json.Decoder(list[str]).decode
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True):
-    """An approval to be filed for a letter that is held, under this token."""
+    """An approval to file for a letter that is held under this token."""
 
     n: int
     token: int
@@ -40,14 +40,14 @@ class ApprovalRequest(msgspec.Struct, frozen=True):
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):
-    """An answer to be written down by itself; what it allows follows. `decision`, if it is one, is chained with it."""
+    """An answer to write by itself, before what it allows. `decision`, if any, is added to the audit chain with it."""
 
     answer: Answer
     decision: Decision | None = None
 
 
 class PendingWork(NamedTuple):
-    """Work that is pending: any worker can do it."""
+    """Which kinds of work are pending: any worker can do them."""
 
     redrives: bool
     asks: bool
@@ -59,7 +59,7 @@ class PendingWork(NamedTuple):
 
 
 def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
-    """Name the approvals that do not stand where a move needs them; the others are kept so until it lands."""
+    """Return the approvals that are not in the state that a transition needs; lock the others until it is applied."""
     answers = (each.rider(Answer) for each in transitions)
     wanted = {answer.id: answer.source for answer in answers if answer is not None}
     if not wanted:
@@ -69,14 +69,14 @@ def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
 
 
 def without_approval(transitions: Sequence[Transition]) -> Script[set[int]]:
-    """Give the places of moves whose approval does not stand where they need it."""
+    """Return the places of transitions whose approval is not in the state that they need."""
     known = yield from stale(transitions)
     answers = [each.rider(Answer) for each in transitions]
     return {place for place, answer in enumerate(answers) if answer is not None and answer.id in known}
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Write what moves do to approvals: one is carried out, one is asked for, others are overtaken."""
+    """Write what transitions do to approvals: they answer or use one, file one, or make others void."""
     for each in moved:
         answer = each.rider(Answer)
         if answer is not None:
@@ -94,7 +94,7 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 
 def void(numbers: Iterable[int], why: str) -> Script[None]:
-    """Have the open approvals of these jobs count no more, in this transaction: what they were about has changed."""
+    """Void the open approvals of these jobs, in this transaction: the letters that they were about have changed."""
     voided = [n for (n,) in (yield "void_approvals", {"numbers": text(list(numbers)), "why": why})]
     if voided:
         yield from _set_status(voided, STATUSES[ApprovalState.VOID])
@@ -105,7 +105,7 @@ def _set_status(numbers: list[int], status: str) -> Script[None]:
 
 
 def file(round_: Round, ask: ApprovalRequest) -> Script[str]:
-    """File an approval for a held letter, unless the same is asked for already; give the one that waits now."""
+    """File an approval for a held letter, unless the same one is open already; return the id of the open one."""
     for known, state, bound, expires_at, groups, people in (yield "open_approvals", {"numbers": text([ask.n])}):
         same = _bound(bound) == ask.filing.bound and set(_names(groups)) >= set(ask.filing.groups)
         if same and (state == ApprovalState.APPROVED or expires_at > round_.now):
@@ -146,14 +146,14 @@ def _answer(round_: Round, answer: Answer) -> Script[bool]:
     return bool(rows)
 
 
-# --- by themselves
+# --- transactions of their own
 
 
 @writes(number=number_of)
 def ask(round_: Round, asks: Sequence[ApprovalRequest]) -> Script[list[str | None]]:
-    """File approvals for letters that are held already; answer each with the id of the one that waits, or None.
+    """File approvals for letters that are held already; return for each the id of the open approval, or None.
 
-    None is for a letter that is not held any more.
+    None means that the letter is no longer held.
     """
     yield from lock_jobs(round_, (each.n for each in asks))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in asks])}
@@ -165,7 +165,7 @@ def ask(round_: Round, asks: Sequence[ApprovalRequest]) -> Script[list[str | Non
 
 @writes()
 def answer(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool]]:
-    """Write answers down; tell of each whether it was the first."""
+    """Write answers; return for each whether it was the first."""
     answers = []
     for each in given:
         first = yield from _answer(round_, each.answer)
@@ -186,7 +186,7 @@ def one(approval_id: str) -> Script[Approval | None]:
 
 
 def list_approvals(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[list[Approval]]:
-    """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
+    """Read approvals, the newest first; with queues, only those of letters of these queues, and of no redrive."""
     named = None if queues is None else text(list(queues))
     return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
 
@@ -198,13 +198,13 @@ def open_for(number: int) -> Script[str | None]:
 
 
 def due(now: float, before: float) -> Script[list[Approval]]:
-    """Read what was not answered in time, and what was approved before and not used."""
+    """Read approvals that were not answered in time, and those approved `before` a time but not used."""
     rows = yield "due_approvals", {"now": now, "before": before, "limit": BITE}
     return [_approval(row) for row in rows]
 
 
 def pending_work(now: float, before: float) -> Script[PendingWork]:
-    """Tell whether a redrive runs, a job waits for consent, an approval is due, an automatic replay is due."""
+    """Return whether a redrive runs, a job waits for consent, an approval is due, or an automatic replay is due."""
     [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
     return PendingWork(bool(redrives), bool(asks), bool(approvals), bool(replays))
 

@@ -1,4 +1,4 @@
-"""What routes about approvals answer."""
+"""The answers of routes about approvals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ShownApproval(TypedDict):
 
 
 class ApprovalList(TypedDict):
-    """Approvals, the newest first; `more` tells whether there are others."""
+    """Approvals, the newest first; `more` says whether there are more."""
 
     items: list[ShownApproval]
     more: bool

@@ -19,7 +19,7 @@ ON CONFLICT DO NOTHING
 
 -- name: approval_standings
 -- locks: approvals
--- A decision based on these locks them until its commit.
+-- A decision based on these approvals locks them until its commit.
 SELECT id, state FROM approval WHERE id IN :texts(ids) ORDER BY id FOR UPDATE
 
 -- name: answer_approval
@@ -59,7 +59,7 @@ WHERE (:state::text IS NULL OR a.state = :state)
 ORDER BY a.asked_at DESC, a.id LIMIT :limit
 
 -- name: due_approvals
--- What was not answered in time, and what was approved without its replay having started.
+-- Approvals that were not answered in time, and approved ones whose replay has not started.
 SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
 WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <= :now
@@ -76,5 +76,5 @@ SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'), EXISTS (SELECT 1 
 
 -- name: delete_approvals
 -- locks: approvals
--- What was decided stays in the audit.
+-- The decisions stay in the audit.
 DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND coalesce(answered_at, expires_at) < :ended_before

@@ -1,4 +1,4 @@
-"""Approvals: a person other than the one who asks says yes or no, once, to exactly what was shown."""
+"""Approvals: a person other than the requester says yes or no, once, to exactly what was shown."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from standfast.wings.replays.returning import Returning, ruled, standing, told, 
 from standfast.wings.tokens import scripts as tokens
 
 LEAVE_TO_APPROVER = 10.0
-"""Seconds after a yes until any worker carries out what the approver's own process should have."""
+"""Seconds after a yes until any worker performs it, if the approver's own process has not done so."""
 GONE = "the letter is gone"
 SHOWN = ("id", "job", "redrive", "queue", "state", "asked_by", "reason", "rule", "answered_by", "answer")
 TIMES = ("asked_at", "expires_at", "answered_at")
 
 
 GroupsOf = Callable[[str], Awaitable[Sequence[str]]]
-"""Reads the groups of a person in the store."""
+"""Reads the groups of a person from the store."""
 
 
 async def in_no_group(_person: str) -> Sequence[str]:
-    """Give the groups of a person where none were published."""
+    """Return no groups: for stores where none are published."""
     return ()
 
 
 class Plans(NamedTuple):
-    """What answers do to a redrive's plan: the redrives say so, which stand above approvals."""
+    """What answers do to a redrive's plan: passed in, because redrives are a layer above approvals."""
 
     carry_out: Write[ApprovalAnswer, bool]
     withdraw: Write[ApprovalAnswer, bool]
@@ -63,7 +63,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def bound(self) -> Bound:
-        """What an approval of it would be bound to now."""
+        """What an approval of the letter would be bound to now."""
         row = self.record.row
         return bound_to(row.queue, row.handler, row.payload, row.generation, self.ruling.snapshot)
 
@@ -75,7 +75,7 @@ class Listed(list[dict[str, Any]]):
 
 
 class Approvals:
-    """What waits for a person's answer: `list`, `approve`, `deny`. The first answer counts, and is told again."""
+    """What waits for a person's answer: `list`, `approve`, `deny`. The first answer counts; a repeat gets it again."""
 
     def __init__(
         self,
@@ -101,9 +101,10 @@ class Approvals:
     async def list(
         self, state: str | None = "pending", *, queues: Sequence[str] | None = None, limit: int = 100
     ) -> Listed:
-        """List approvals, the newest first: those that wait, those of another state, or with None all.
+        """List approvals, the newest first: pending ones, those of another state, or with None all.
 
-        With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
+        With `queues`, only those of letters of these; a redrive belongs to no single queue. `more` says whether there
+        are more.
         """
         await self._ready()
         found = await self._store.read(
@@ -114,29 +115,29 @@ class Approvals:
         return listed
 
     async def of(self, job: str) -> str | None:
-        """Give the approval that a letter waits for, by its id; None if it waits for none."""
+        """Return the id of the approval that a letter waits for; None if it waits for none."""
         await self._ready()
         record = await self._store.read(reads.job(id_of(job), self._store.boot()))
         return None if record is None else await self._store.read(approvals.open_for(record.row.n))
 
     async def asked_by_agent(self, record: JobRecord) -> bool:
-        """Tell whether a letter waits for an approval that no rule of the policy wants: an agent's question alone."""
+        """Return whether a letter waits for an approval that no policy rule requires, only because an agent asked."""
         waiting = await self._store.read(approvals.open_for(record.row.n))
         found = None if waiting is None else await self._store.read(approvals.one(waiting))
         return found is not None and found.rule == AGENT
 
     async def get(self, id: str) -> dict[str, Any]:
-        """Give one approval."""
+        """Return one approval."""
         return self._display(await self._approval(id))
 
     async def approve(
         self, id: str, *, by: str, groups: Iterable[str] = (), token: str | None = None
     ) -> dict[str, Any]:
-        """Say yes, and have the replay performed. The policy is asked again first, and its no wins.
+        """Approve, and perform the replay. The policy is asked again first, and its no wins.
 
-        Neither the asker nor a requester of the work may. The groups of `by` are those that `[groups]` in the
-        store gives them; `groups` adds what your application itself knows of them. `token` is the id of the token that
-        `by` showed: one that the asker or a requester made after asking counts as their own.
+        Neither the asker nor a requester of the work may approve. The groups of `by` are those that `[groups]` in the
+        store gives them; `groups` adds those that your application knows. `token` is the id of the token that `by`
+        showed: one that the asker or a requester made after asking counts as their own.
         """
         by = person(by)
         while True:
@@ -165,7 +166,7 @@ class Approvals:
     # --- for replays and workers
 
     async def file(self, record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> str:
-        """Hold a letter until a person answers, and give the approval's id. Asking again gives the same one."""
+        """Hold a letter until a person answers; return the approval's id. Asking again returns the same one."""
         filing = self.filing(record, letter, ruling, by=by, reason=reason)
         move = rules.hold_for_approval(standing(record.row), filing, record.row.attempts)
         if move is not None and await self._store.write(apply, move):
@@ -182,7 +183,7 @@ class Approvals:
     def filing(
         self, record: JobRecord, letter: JobView, ruling: Ruling, *, by: str | None, reason: str | None
     ) -> Filing:
-        """Lay an approval out; without `by` the policy itself asks for it, as a letter dies."""
+        """Return an approval to file; without `by` the policy itself asks for it when a letter dies."""
         return Filing(
             id=IDS.mint(self._store.now() + self._store.skew()),
             bound=Case(record, letter, ruling).bound,
@@ -195,7 +196,7 @@ class Approvals:
         )
 
     async def sweep(self) -> None:
-        """Expire what was not answered in time, and perform what was approved and did not start. Any worker can."""
+        """Expire approvals not answered in time, and perform approved ones that did not start. Any worker can."""
         await self._ready()
         now = self._store.now()
         for approval in await self._store.read(approvals.due(now, now - LEAVE_TO_APPROVER)):
@@ -242,7 +243,7 @@ class Approvals:
         return await self._perform(approval, case, by)
 
     async def _against(self, approval: Approval, case: Case, by: str | None) -> dict[str, Any] | None:
-        """Turn an approval down that does not fit any more, or that the policy denies by now; None if all is well."""
+        """Turn down an approval that no longer fits, or that the policy now denies; return None if all is well."""
         permission = case.ruling.permission
         changes = rules.changed(approval.bound, case.bound)
         if changes:
@@ -260,7 +261,7 @@ class Approvals:
         return {**_outcome(approval, "denied", permission.why), "rule": permission.rule}
 
     async def _made_void(self, approval: Approval, why: str, by: str | None) -> dict[str, Any]:
-        """Void an approval; its approver is told why."""
+        """Void an approval, and tell its approver why."""
         answer = Answer(approval.id, approval.state, ApprovalState.VOID, reason=why)
         if not await self._turn_down(approval, answer, _decision(approval, "deny", "void", by=by, reason=why)):
             return await self._outcome(approval.id)
@@ -281,7 +282,7 @@ class Approvals:
         if approval.state != ApprovalState.APPROVED:
             return _outcome(approval, str(approval.state), approval.answer or "")
         case = await self._case(approval)
-        if case is None:  # gone for good, or the approver's own process carried it out just now
+        if case is None:  # the letter is gone for good, or the approver's own process has just performed it
             await self._store.write(
                 approvals.answer,
                 ApprovalAnswer(Answer(approval.id, ApprovalState.APPROVED, ApprovalState.VOID, reason=GONE)),
@@ -300,13 +301,13 @@ class Approvals:
         if not landed:
             present = await self._approval(approval.id)
             if present.state == ApprovalState.APPROVED and present.job is not None:
-                return await self._carried_out(present)  # the policy changed meanwhile: it is asked again
+                return await self._carried_out(present)  # the policy changed meanwhile: ask it again
             if present.state != ApprovalState.USED:
                 raise NotALetter(f"job {case.letter.id} is no longer a letter: another decision came first")
         return {"approval": approval.id, "job": case.letter.id, "rule": case.ruling.permission.rule, **told(move, by)}
 
     async def _turn_down(self, approval: Approval, answer: Answer, decision: Decision) -> bool:
-        """Answer with a no, and let the letter die or the redrive end with it; tell whether it was the first answer."""
+        """Answer with a no that ends the letter or the redrive; return whether it was the first answer."""
         if approval.redrive is not None:
             return await self._store.write(self._plans.withdraw, ApprovalAnswer(answer, decision))
         record = await self._store.read(reads.job(approval.job or "", self._store.boot()))
@@ -333,7 +334,7 @@ class Approvals:
         return _outcome(approval, "started", f"approved by {by}")
 
     async def _snapshot(self, approval: Approval) -> str:
-        """Give the policy in force, as it is asked about the first letter of the redrive."""
+        """Return the snapshot of the policy in force, by asking about the first letter of the redrive."""
         record = await self._store.read(self._plans.first_letter(approval.redrive or ""))
         if record is None:
             return approval.bound.snapshot
@@ -352,7 +353,7 @@ class Approvals:
         return found
 
     async def _case(self, approval: Approval) -> Case | None:
-        """Read the letter of an approval, and ask the policy about it afresh; None if it is a letter no more."""
+        """Read the letter of an approval, and ask the policy about it anew; None if it is no longer a letter."""
         record = await self._store.read(reads.job(approval.job or "", self._store.boot()))
         if record is None or State(record.row.state) not in LETTERS:
             return None

@@ -1,4 +1,4 @@
-"""Approvals as values: what is to be allowed, what the answer is bound to, and how far it has come."""
+"""Approvals as values: what they would allow, what the answer is bound to, and their state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from standfast.settings import APPROVAL_TTL
 
 
 class ApprovalState(StrEnum):
-    """How far an approval has come. Only a pending one can be answered; only an approved one can be used, once."""
+    """The state of an approval. Only a pending one can be answered; only an approved one can be used, once."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -36,13 +36,13 @@ TOLD = {
     ApprovalState.EXPIRED: NoticeKind.APPROVAL_EXPIRED,
     ApprovalState.VOID: NoticeKind.APPROVAL_VOID,
 }
-"""The notice that tells of an approval that has come so far."""
+"""The notice that announces each state of an approval."""
 OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
-"""What can still lead to a replay."""
+"""The states that can still lead to a replay."""
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What was shown to the approver. If any of it changes, the answer is about something else."""
+    """What was shown to the approver. If any of it changes, the answer no longer applies."""
 
     payload_sha256: str
     target: str
@@ -51,23 +51,23 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Filing(Carried, frozen=True, kw_only=True):
-    """An approval to be asked for, of a letter or of a whole redrive. Without `asked_by`, the policy itself asks."""
+    """A request for the approval of a letter or of a whole redrive. Without `asked_by`, the policy itself asks."""
 
     id: str
     bound: Bound
     asked_by: str | None = None
     reason: str | None = None
     requesters: tuple[str, ...] = ()
-    """Who wanted the work in the first place: none of them may approve it."""
+    """The people who requested the work in the first place: none of them may approve it."""
     groups: tuple[str, ...] = ()
-    """The groups an approver must be in, all of them; none is any approver."""
+    """The groups an approver must be in, all of them; none means any approver."""
     rule: str = ""
     ttl: float = APPROVAL_TTL
     redrive: str | None = None
 
 
 class Answer(Carried, frozen=True):
-    """How an approval goes on with the move that carries it: it must stand at `source`, or nothing moves."""
+    """A change of an approval's state with the transition that carries it, applied only if it is in state `source`."""
 
     id: str
     source: ApprovalState
@@ -77,12 +77,12 @@ class Answer(Carried, frozen=True):
 
     @property
     def history_word(self) -> str | None:
-        """What history calls a death that the approval's end brought, not an attempt's."""
+        """What the history calls a death that the approval's end caused, rather than an attempt."""
         return HISTORY_WORDS.get(self.target)
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """An approval as the store has it. Times are queue time."""
+    """An approval's row in the store. Times are queue time."""
 
     id: str
     n: int | None
@@ -101,7 +101,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: str | None
     answered_at: float | None
     answer: str | None
-    """Why it was answered so."""
+    """The reason for the answer."""
 
 
 class _Request(msgspec.Struct):
@@ -110,17 +110,17 @@ class _Request(msgspec.Struct):
 
 
 def bound_to(queue: str, handler: str, payload: str, generation: int, snapshot: str) -> Bound:
-    """Give what an approval of this letter is bound to under this policy."""
+    """Return what an approval of this letter is bound to under this policy."""
     return Bound(sha256(payload), target_of(queue, handler, payload), snapshot, generation)
 
 
 def sha256(text: str) -> str:
-    """Give the hash of a payload's text."""
+    """Return the hash of a payload's text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def target_of(queue: str, handler: str, payload: str) -> str:
-    """Name what a letter would do: its queue and handler, and for a request its method and address."""
+    """Return what a letter would do: its queue and handler, and for a request its method and URL."""
     if handler != "http":
         return f"{queue}/{handler}"
     request = _request(payload)
@@ -130,13 +130,13 @@ def target_of(queue: str, handler: str, payload: str) -> str:
 def _request(payload: str) -> _Request:
     try:
         return msgspec.json.decode(payload, type=_Request)
-    except msgspec.DecodeError:  # no request at all
+    except msgspec.DecodeError:  # not a request at all
         return _Request()
 
 
 def bound_to_plan(redrive: str, foreseen: dict[str, Any], snapshot: str) -> Bound:
-    """Give what an approval of a whole redrive is about: its plan, of which the store keeps the letters as they stood.
+    """Return what an approval of a whole redrive is bound to: its plan, whose letters the store keeps as planned.
 
-    There is no one payload: the hash is that of what was foreseen, which is shown with it.
+    There is no single payload: the hash is that of the prediction, which is shown with it.
     """
     return Bound(sha256(msgspec.json.encode(foreseen).decode()), f"redrive {redrive}", snapshot)

@@ -1,1 +1,1 @@
-"""Effects: what a handler changes in the world, the ledger of it, and looking whether it landed."""
+"""Effects: what a handler changes in the world, the ledger of these changes, and checks whether they happened."""

@@ -1,4 +1,4 @@
-"""The effects of an attempt: look before a repeat, keep the ledger, look back where the end leaves a doubt."""
+"""The effects of an attempt: look before a repeat, keep the ledger, and look afterwards if the end is in doubt."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class AttemptEffects:
         progress = ProgressReports(store)
         services = JobServices(self._ledger, partial(fetch_result, store), progress.report, progress.add_to_end)
         self.new_job = partial(Job, keeper=services)
-        """Makes the job that a handler is given."""
+        """Makes the job object that a handler gets."""
 
     def _ledger(self, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
         return Ledger(self._store, claim, payload.encode_value, declared)
 
     async def enter(self, running: Running, handler: Handler, job: Job) -> Outcome | None:
-        """Look before a repeat, and give the job its ledger; give how the attempt ends if it is not to run."""
+        """Look before a repeat, and give the job its ledger; return the attempt's outcome if it must not run."""
         if not handler.has_effects:
             return None
         wanted = scope(running.claim)
@@ -66,7 +66,7 @@ class AttemptEffects:
         return None
 
     async def _look_first(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> Outcome | None:
-        """Look before a repeat, and keep what was seen; give how the attempt ends if that says so."""
+        """Look before a repeat, and store the findings; return the attempt's outcome if they decide it."""
         seen = await self._look(running, handler, job, wanted)
         if seen is None or running.cut is not None:
             return NotEntered(running.cut or "drain")
@@ -75,7 +75,7 @@ class AttemptEffects:
         return ended or await self._keep(running, seen)
 
     async def _keep(self, running: Running, seen: VerifyResult) -> NotEntered | None:
-        """Keep what a look saw before the handler is entered, which then finds it in its ledger."""
+        """Store what a look found before the handler is entered, so that the handler finds it in its ledger."""
         claim = running.claim
         try:
             owned = await keep(self._store, claim, seen)
@@ -86,7 +86,7 @@ class AttemptEffects:
         return None if owned and running.cut is None else NotEntered(running.cut or "lost")
 
     async def _look(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> VerifyResult | None:
-        """Look at the effects of a job; None if that was cut off, and the answer is no longer needed."""
+        """Look at the effects of a job; return None if that was cut off: then the answer is no longer needed."""
         running.looking = True
         try:
             return await self._verifier.look(handler, job, running.as_it_stands.ledger, wanted)
@@ -96,7 +96,7 @@ class AttemptEffects:
             running.looking = False
 
     async def look_back(self, running: Running, handler: Handler, outcome: Outcome) -> Outcome:
-        """Look whether an attempt did its work although its end does not say so; give how it ends, knowing that."""
+        """Look whether an attempt did its work although its end does not say so; return the outcome that follows."""
         if not isinstance(running.job, Job) or not handler.has_effects or not in_doubt(outcome):
             return outcome
         claim = running.as_it_stands
@@ -105,14 +105,14 @@ class AttemptEffects:
             return outcome
         resumed = resumes(handler.declaration.when_landed, claim.ledger)
         ended = after_doubt(claim, outcome, seen.looks, resumed=resumed)
-        if ended is outcome:  # nothing else carries what was seen
+        if ended is outcome:  # nothing else carries the findings
             with suppress(StoreUnavailable):
                 await keep(self._store, claim, seen)
         return ended
 
 
 def leave(job: Job, failed: Failed) -> Failed:
-    """Have the doubts of a handler about its own effects name those that it declares."""
+    """Translate a handler's doubts about its own effects to the names of declared effects."""
     ledger = job.begun_ledger
     return failed if ledger is None else replace(failed, doubts=ledger.doubted_effects(failed.doubts))
 
@@ -122,7 +122,7 @@ def _names(handler: Handler, job: Job) -> list[str] | Failed:
 
 
 def _unknown_effects(error: Exception) -> list[str] | Failed:
-    """Judge a job whose effects could not be found out: its handler was not entered."""
+    """Return the outcome of a job whose effects could not be determined: its handler was not entered."""
     failed = classify.of_exception(error)
     message = f"its effects could not be found out: {failed.failure.summary}"
     return Failed(replace(failed.failure, landed=Landed.NO, message=message), said=True)

@@ -1,4 +1,4 @@
-"""One effect or step while a handler is at it."""
+"""One effect or step while a handler works on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """One effect while a handler is at it. `done` and `receipt` say what an earlier attempt left, or this one."""
+    """One effect during its handler. `done` and `receipt` tell what this or an earlier attempt recorded."""
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger = ledger
@@ -31,7 +31,7 @@ class Block:
         self.name = label_of(name)
         before = ledger.state_of(name)
         self.was_open = before is not None and before.state == "begun" and before.verdict != Verdict.ABSENT
-        """Whether it was begun before and no look says that nothing came of it: this block alone cannot close it."""
+        """Whether it was begun before and no look found it absent: then this block alone cannot close it."""
         self._take(before)
 
     @property
@@ -41,12 +41,12 @@ class Block:
 
     @property
     def receipt(self) -> Any:
-        """What was recorded, as JSON has it; None if nothing was."""
+        """What was recorded, as plain JSON values; None if nothing was."""
         text = self._text()
         return None if text is None else msgspec.json.decode(text)
 
     def returned(self, function: Callable[..., Any]) -> Any:
-        """Give what was recorded as what a function returns, on every attempt alike; raise if it could not be kept."""
+        """Return the recorded value as the function's return type, on every attempt alike; raise if it was not kept."""
         if self._unkept:
             raise ValueNotKept(
                 f"{self.name!r} is done, and what it returned could not be kept; let its verify answer "
@@ -56,9 +56,9 @@ class Block:
         return None if text is None else as_returned(text, function)
 
     def record(self, receipt: Any) -> None:
-        """Keep what came of the effect, as JSON: it is given back on every later attempt.
+        """Keep the result of the effect, as JSON: every later attempt gets it back.
 
-        Raises ValueNotKept for what JSON cannot say or what is too big. The effect counts as done then, too.
+        Raises ValueNotKept for a value that is not JSON or is too big. The effect still counts as done then.
         """
         kept = call_guarded(partial(self._ledger.encode, receipt), self._not_kept)
         self._begin_to_write(self._ledger.done(self.entry, kept))
@@ -130,5 +130,5 @@ class Block:
 
 
 def key_of(identity: str, name: str) -> str:
-    """Give the stable identity of an effect of a job."""
+    """Return the stable identity of an effect of a job."""
     return f"{identity}.{name}"

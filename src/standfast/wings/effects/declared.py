@@ -1,4 +1,4 @@
-"""What `effects=` of a handler takes, and which effects a job has by it."""
+"""What `effects=` of a handler takes, and which effects a job has because of it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from standfast.wings.effects.handler_job import Job
 from standfast.wings.effects.words import Effect
 
 Effects = Effect | Sequence[Effect] | Callable[..., Any]
-"""What `effects=` takes: effects, another handler whose effects they are, or a callable of the job that gives either.
+"""What `effects=` takes: effects, another handler to take the effects of, or a callable of the job that returns either.
 
-A callable may also give `(handler, payload)`: that handler's effects, judged as if the job had this payload.
+A callable may also return `(handler, payload)`: that handler's effects, checked as if the job had this payload.
 """
 
 
 def checked_effects(declaration: Declaration, effects: Any, *, by_default: bool = False) -> Any:
-    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for.
+    """Check the value of `effects=`: `verify_first` needs at least one effect that can be verified.
 
-    With `by_default`, it is the store's default and not the handler's own word.
+    With `by_default`, the mode is a default and not the handler's own.
     """
-    if callable(effects):  # a handler too
+    if callable(effects):  # this includes a handler
         return effects
     found = _several(declaration.name, effects)
     if declaration.replay_mode == "verify_first" and not any(effect.verifiable for effect in found):
@@ -37,12 +37,12 @@ def checked_effects(declaration: Declaration, effects: Any, *, by_default: bool 
 
 
 def effect_names(handler: Handler) -> tuple[str, ...]:
-    """Name the effects that a handler declares; none where only the job tells which."""
+    """Return the names of the effects that a handler declares; none if they depend on the job."""
     return () if callable(handler.effects) else tuple(effect.name for effect in handler.effects)
 
 
 def effects_of(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
-    """Give the effects of a job, and the job as their checks see it: the inner operation's, if it wraps one."""
+    """Return the effects of a job, and the job as their checks see it: the inner operation's, if it wraps one."""
     found = handler.effects
     if callable(found) and not isinstance(found, Handler):
         found = found(job)

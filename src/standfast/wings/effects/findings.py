@@ -1,4 +1,4 @@
-"""What a move carries about the effects of its job."""
+"""What a transition carries about the effects of its job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.lifecycle import Carried, Transition
 
 
 class LookResult(NamedTuple):
-    """What a look saw of an effect, as the ledger keeps it: its key, the verdict, and what was found (JSON text)."""
+    """What a look found of an effect, as the ledger stores it: its key, the verdict, and the receipt (JSON text)."""
 
     key: str
     verdict: str
@@ -18,14 +18,14 @@ class LookResult(NamedTuple):
 
 
 class Findings(Carried, frozen=True, kw_only=True):
-    """What is known of a job's effects when it moves."""
+    """What is known of a job's effects at a transition."""
 
     looks: tuple[LookResult, ...] = ()
-    """What was seen of them."""
+    """What looks found of them."""
     look_failed: bool = False
-    """Whether a look only failed for now: how often that may happen in a row is counted."""
+    """Whether a look failed temporarily: the store counts how often in a row."""
     progress: bool = False
-    """Whether the attempt got further than any before it, which opens a round."""
+    """Whether the attempt got further than any before it; that opens a new round."""
     reopens: tuple[str, ...] = ()
     """The effects whose receipts are no longer trusted: they are verified before a repeat."""
 
@@ -34,11 +34,11 @@ NOTHING = Findings()
 
 
 def findings_of(decided: Transition) -> Findings:
-    """Give what a move carries about effects."""
+    """Return what a transition carries about effects."""
     return decided.rider(Findings) or NOTHING
 
 
 def with_findings(decided: Transition, **more: Any) -> Transition:
-    """Have a move carry more about effects."""
+    """Return the transition with more findings about effects."""
     found = msgspec.structs.replace(findings_of(decided), **more)
     return decided if found == NOTHING else decided.carrying(found)

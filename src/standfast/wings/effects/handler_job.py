@@ -1,4 +1,4 @@
-"""The job as its handler sees it: with its effects, its steps, and what the steps before it gave."""
+"""The job as its handler sees it: with its effects, its steps, and the results of earlier workflow steps."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ R = TypeVar("R")
 
 
 class JobServices(NamedTuple):
-    """What a job asks for when its handler does: its ledger, and results that were too big to come with it."""
+    """What a job uses for its handler: its ledger, progress reports, and results too big to come with the job."""
 
     begin_ledger: Callable[[Claim], Ledger] | None = None
     fetch: Fetch | None = None
     report: Callable[[Claim, float, str | None], None] | None = None
-    """Takes how far an attempt says it is."""
+    """Takes the progress that an attempt reports."""
     add_to_end: Callable[[Transition], Transition] | None = None
-    """Has the end of an attempt that said how far it is carry what is not written yet."""
+    """Adds reported progress that is not written yet to the end of the attempt."""
 
 
 class Job(ClaimedJob, Generic[T]):
-    """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops.
+    """One attempt at a job. `cancelled` turns true when the attempt should stop: check it in long loops.
 
-    `input` is the payload as T: `async def send(job: Job[Mail])`. Where a queue collects (`coalesce="collect"`), jobs
-    with a thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`:
+    `input` is the payload as T: `async def send(job: Job[Mail])`. If a queue collects (`coalesce="collect"`), jobs
+    with a thread key have a list of payloads in `payload`, even if only one came, and a list of inputs in `input`:
     write `Job[list[Mail]]` there, and `input=Mail`.
     """
 
@@ -52,7 +52,7 @@ class Job(ClaimedJob, Generic[T]):
     input: T
     add_to_end: Callable[[Transition], Transition] | None = None
     child: Any = None
-    """The process that runs it, where its handler is isolated."""
+    """The process that runs the job, if its handler is isolated."""
 
     @property
     def handler(self) -> str:
@@ -61,27 +61,27 @@ class Job(ClaimedJob, Generic[T]):
 
     @cached_property
     def parents(self) -> Parents:
-        """By name, the results of the steps of its workflow that this one comes after; empty for other jobs."""
+        """The results of the workflow steps that this one comes after, by name; empty for other jobs."""
         return Parents(self._claim.parents or {}, self._keeper and self._keeper.fetch)
 
     def effect(self, name: str) -> Block:
         """Open a block around one declared effect: `async with job.effect("ticket") as e:`; `with` in a plain function.
 
-        That it begins is on disk before the block is entered. Where `e.done`, an earlier attempt did it and `e.receipt`
-        is what it recorded: skip it. Hand `e.key` to the receiver, the same on every attempt. `e.record(receipt)` keeps
-        what came of it; leaving the block without it counts as done, leaving it by an exception as possibly done,
-        unless that is `Transient` or `Permanent`.
+        The intent is on disk before the block is entered. If `e.done` is true, an earlier attempt did it and recorded
+        `e.receipt`: skip it. Hand `e.key` to the receiver; it is the same on every attempt. `e.record(receipt)` keeps
+        the result; leaving the block without it counts as done, leaving it by an exception as possibly done, unless
+        that is `Transient` or `Permanent`.
         """
         if self._ledger is None:
             raise undeclared(name, self._claim.handler, self.queue, ())
         return self._ledger.block(name)
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Say how far this attempt is: the share that is done, from 0 to 1, and a few words for people who look.
+        """Report how far this attempt is: the share that is done, from 0 to 1, and a few words for people.
 
-        It does not wait, in async and in plain functions alike; call it as often as you like. Of several calls within a
-        second the last is kept, and so is the last of the attempt. `status` shows it, and so do REST, the dashboard and
-        the command line.
+        It never waits, in async and in plain functions alike; call it as often as you like. Of several calls within a
+        second the last is kept, and so is the last call of the attempt. `status` shows it, as do REST, the dashboard
+        and the command line.
         """
         if self._keeper is not None and self._keeper.report is not None:
             self.add_to_end = self._keeper.add_to_end
@@ -96,11 +96,11 @@ class Job(ClaimedJob, Generic[T]):
         self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, R]: ...
     def once(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function, plain or async, for one declared effect; on every later attempt give what it returned then.
+        """Call a function, plain or async, for one declared effect; later attempts get what it returned then.
 
-        What it returned is kept as JSON (dataclasses, msgspec and pydantic models too, up to 1 MiB) and read back by
-        the function's return annotation, the first time already; without one you get plain JSON. What cannot be kept
-        raises ValueNotKept. The same name with other arguments is another call.
+        The returned value is kept as JSON (dataclasses, msgspec and pydantic models too, up to 1 MiB) and read back by
+        the function's return annotation, even the first time; without one you get plain JSON. A value that cannot be
+        kept raises ValueNotKept. The same name with other arguments is another call.
         """
         _check_callable(name, function, "await job.once")
         _check_loop("once")
@@ -124,8 +124,8 @@ class Job(ClaimedJob, Generic[T]):
         """Call a function, plain or async, and keep what it returned; a later attempt gets that value without a call.
 
         It works like `once`, but you choose any name and declare nothing. If an attempt ends while the function runs,
-        the next attempt calls it again: declare an effect for what must not be done twice. An attempt that completes a
-        step does not count against `attempts`.
+        the next attempt calls it again: declare an effect for anything that must not be done twice. An attempt that
+        completes a step does not count against `attempts`.
         """
         _check_callable(name, function, "await job.step")
         _check_loop("step")
@@ -141,7 +141,7 @@ class Job(ClaimedJob, Generic[T]):
     def ledger(self) -> Ledger:
         """The ledger of this attempt, for built-in handlers; others use `effect`, `once` and `step`.
 
-        A handler that declares no effects has one from its first step on.
+        A handler that declares no effects gets one with its first step.
         """
         if self._ledger is None:
             if self._keeper is None or self._keeper.begin_ledger is None:
@@ -155,12 +155,12 @@ class Job(ClaimedJob, Generic[T]):
         return self._ledger
 
     def keep(self, ledger: Ledger) -> None:
-        """Take the ledger of this attempt."""
+        """Set the ledger of this attempt."""
         self._ledger = ledger
 
     @property
     def handed_over(self) -> Claim:
-        """The claim with what this attempt did so far, for a process that runs the handler in this one's place."""
+        """The claim with what this attempt did so far, for a process that runs the handler in place of this one."""
         return self.as_it_stands(self._claim)
 
     def fetch_result(self, step: int) -> str | None:
@@ -168,7 +168,7 @@ class Job(ClaimedJob, Generic[T]):
         return None if self._keeper is None or self._keeper.fetch is None else self._keeper.fetch(step)
 
     def with_payload(self, payload: Any, input: Any = None) -> Job:
-        """Give this job as if it had another payload, for checks of an operation that it only wraps."""
+        """Return this job as if it had another payload, for checks of an operation that it only wraps."""
         text = msgspec.json.encode(payload).decode()
         reads = JobServices(fetch=self._keeper and self._keeper.fetch)
         return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, reads)
@@ -190,7 +190,7 @@ def _call_function(block: Block, function: Callable[..., Any], args: tuple[Any, 
 
 
 def _check_loop(call: str) -> None:
-    """Refuse what a plain function would call without ever awaiting it."""
+    """Refuse an awaitable call in a plain function, which would never await it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -198,10 +198,10 @@ def _check_loop(call: str) -> None:
 
 
 def _check_callable(name: str, function: object, call: str) -> None:
-    """Refuse what was called already, before an intent is written for it."""
+    """Refuse the result of a call in place of the function, before an intent is written for it."""
     if not callable(function):
         if inspect.iscoroutine(function):
-            function.close()  # or Python warns of what is told here
+            function.close()  # otherwise Python would warn of the same mistake
         raise TypeError(
             f"write {call}({name!r}, function, arguments…): it calls the function itself, and only if it must run"
         )

@@ -1,4 +1,4 @@
-"""The ledger as a handler uses it: what it is about to do is on disk before, and what came of it after."""
+"""The ledger as a handler uses it: each intent is on disk before the effect, and each result after it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from standfast.wings.effects.scripts import for_note, receipt
 
 LONGEST_NAME = 200
 MOST_ENTRIES = 10_000
-"""Effects and steps that one job keeps: progress opens a round, and this ends what would go on for ever."""
+"""The most effects and steps of one job: progress opens a new round, so without a limit a job could go on forever."""
 CAME_TO_NOTHING = (Transient, Permanent)
-"""What a block is left by when nothing came of its effect."""
+"""The exceptions with which a handler leaves a block if its effect did not happen."""
 
 
 class Undeclared(ConfigurationError, Permanent):
@@ -44,11 +44,11 @@ class ArgumentsChanged(ConfigurationError, Permanent):
 
 
 Encode = Callable[[Any], str]
-"""Gives a value as the JSON that is kept of it; raises PayloadRejected where it cannot be kept."""
+"""Returns the JSON to keep of a value; raises PayloadRejected if it cannot be kept."""
 
 
 class Ledger:
-    """The effects of one attempt: what earlier ones left, and what this one does."""
+    """The effects of one attempt: what earlier attempts left, and what this one does."""
 
     def __init__(self, store: Store, claim: Claim, encode: Encode, declared: Iterable[str] = ()) -> None:
         self._store = store
@@ -65,16 +65,16 @@ class Ledger:
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """The effects that its handler declares."""
+        """The effects that the handler declares."""
         return self._declared
 
     @property
     def entries(self) -> list[LedgerEntry] | None:
-        """How every effect stands, as far as this attempt knows."""
+        """The entries of all effects, as far as this attempt knows."""
         return list(self._entries.values()) or None
 
     def added_to(self, claim: Claim) -> Claim:
-        """Give a claim with what this attempt did to the world."""
+        """Return a claim with what this attempt did to the world."""
         return replace(claim, ledger=self.entries, progressed=int(self.progressed))
 
     def block(self, name: str) -> Block:
@@ -84,7 +84,7 @@ class Ledger:
         return Block(self, self._block_key(name))
 
     def _block_key(self, name: str) -> str:
-        """Find the entry of an effect by its name alone: what `once` did counts for a block, if it is one call."""
+        """Find the entry of an effect by its name alone: a single call of `once` also counts for a block."""
         if name in self._entries and not self._is_missing(name):
             return name
         calls = [entry.name for entry in self._entries.values() if entry.label == name and entry.name != name]
@@ -102,9 +102,9 @@ class Ledger:
         return Block(self, key)
 
     def _key(self, name: str, arguments: str, *, is_step: bool) -> str:
-        """Find the entry of a call by its name and arguments, or name a new one.
+        """Find the entry of a call by its name and arguments, or return the key of a new one.
 
-        What a block did, or a look found, has no arguments: it counts for every call of that name.
+        An effect that a block did or a look found has no arguments: it counts for every call of that name.
         """
         as_effect, as_step = f"{name}{OTHER_ARGUMENTS}{arguments}", f"{name}{OTHER_ARGUMENTS}{STEP}{arguments}"
         for key in (as_effect, as_step, name):
@@ -114,14 +114,14 @@ class Ledger:
         return as_step if is_step else as_effect
 
     def _is_missing(self, name: str) -> bool:
-        """Tell whether all that is known of an effect is that a look did not find it."""
+        """Return whether all that is known of an effect is that a look did not find it."""
         entry = self._entries[name]
         return entry.state == "seen" and entry.verdict != Verdict.VERIFIED
 
     def _check_arguments(self, name: str) -> None:
-        """Refuse an effect that must not be done twice, if what an earlier attempt did was not asked for again yet.
+        """Refuse an effect that must not be done twice, if an earlier attempt's call of it was not repeated yet.
 
-        Its arguments may differ from attempt to attempt (a time, a random key): then it would be done again.
+        Its arguments may differ from attempt to attempt (a time, a random key): then it would be done twice.
         """
         if self._claim.replay_mode == "replay" or name not in self._declared:
             return
@@ -133,17 +133,17 @@ class Ledger:
             )
 
     def doubted_effects(self, doubts: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """Give the effects that a result's doubts are about: a name that is not declared may be a slip for any."""
+        """Return the effects that a result's doubts are about: an undeclared name may be a typo for any of them."""
         return () if doubts and not set(doubts) <= set(self._declared) else doubts
 
     # --- what a block asks for
 
     def state_of(self, name: str) -> LedgerEntry | None:
-        """Give how an effect stands."""
+        """Return the entry of an effect."""
         return self._entries.get(name)
 
     def first_note(self, name: str) -> LedgerNote | None:
-        """Give what to write before an effect: its intent, or that it was found; nothing if its receipt is here."""
+        """Return the note to write before an effect: its intent, or that it was found; None if it has its receipt."""
         entry = self._entries.get(name)
         if entry is not None and entry.state == "done":
             return None
@@ -159,7 +159,7 @@ class Ledger:
         return self._note(name, "begun")
 
     def last_note(self, block: Block, error: BaseException | None) -> LedgerNote | None:
-        """Give what to write after an effect; nothing if it stays open, or was written already."""
+        """Return the note to write after an effect; None if it stays open or was written already."""
         if block.done:
             return None
         if error is None:
@@ -169,9 +169,9 @@ class Ledger:
         return None
 
     def unkept_note(self, name: str) -> LedgerNote | None:
-        """Give what to write of a value that cannot be kept. A declared effect is done, and is not repeated.
+        """Return the note for a value that cannot be kept. A declared effect is done, and is not repeated.
 
-        A step stays open: a person who has it run again may change what it returns.
+        A step stays open: a person who lets it run again may change what it returns.
         """
         return self._note(name, "done", None, UNKEPT) if label_of(name) in self._declared else None
 
@@ -184,25 +184,25 @@ class Ledger:
             )
 
     def intent(self, name: str, receipt: str | None) -> LedgerNote:
-        """Give the note of an intent that leaves a trace: what was begun, so that a later attempt can look for it."""
+        """Return the note of an intent with a receipt: what was begun, so that a later attempt can look for it."""
         return self._note(name, "begun", receipt)
 
     def nothing(self, name: str) -> LedgerNote:
-        """Give the note that nothing came of an effect that this attempt began."""
+        """Return the note that an effect which this attempt began did not happen."""
         return self._note(name, "none")
 
     def is_there(self, name: str) -> bool:
-        """Tell whether an effect is there: a look found it, or an earlier attempt recorded it."""
+        """Return whether an effect exists: a look found it, or an earlier attempt recorded it."""
         entry = self._entries.get(name)
         return entry is not None and (entry.state == "done" or entry.verdict == Verdict.VERIFIED)
 
     def done(self, name: str, receipt: str | None) -> LedgerNote:
-        """Give the note of a receipt."""
+        """Return the note of a receipt."""
         return self._note(name, "done", receipt)
 
     @contextmanager
     def entering(self, name: str) -> Iterator[LedgerNote | None]:
-        """Give what to write before an effect, and let no second block of it be entered until this one is left."""
+        """Yield the note to write before an effect, and let no second block of it be entered until this one is left."""
         if name in self._under_way:
             raise ConfigurationError(
                 f"effect {label_of(name)!r} is already under way in this attempt; give each its own name"
@@ -217,11 +217,11 @@ class Ledger:
                 self.leave(name)
 
     def leave(self, name: str) -> None:
-        """Let the effect go on."""
+        """Let another block of the effect be entered."""
         self._under_way.discard(name)
 
     def written(self, note: LedgerNote, answer: LedgerEntry | None) -> LedgerEntry | None:
-        """Take note of how an effect stands after a note; raise LeaseLost if its intent was refused."""
+        """Record an effect's entry after a note was written; raise LeaseLost if its intent was refused."""
         if note.state == "none":
             self._entries.pop(note.name, None)
             self._own.discard(note.name)
@@ -241,7 +241,7 @@ class Ledger:
         return answer
 
     def write(self, note: LedgerNote) -> Request[LedgerEntry | None]:
-        """Write a note; what the store answers is handed to `written`."""
+        """Write a note; the caller hands the store's answer to `written`."""
         return self._store.write(for_note(note), note)
 
     def fetch(self, name: str) -> Answer[str | None]:
@@ -250,7 +250,7 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """What names this work to receivers."""
+        """The name of this work for receivers."""
         return self._claim.identity
 
     def _note(self, name: str, state: Any, receipt: str | None = None, verdict: str | None = None) -> LedgerNote:
@@ -264,7 +264,7 @@ def _check_name(name: object) -> None:
 
 
 def undeclared(name: str, handler: str, queue: str, declared: tuple[str, ...]) -> Undeclared:
-    """Word the refusal of an effect that its handler does not declare, with the line to add."""
+    """Return the error for an effect that its handler does not declare, with the line to add."""
     if not declared:
         line = f"@sf.handler({queue!r}, effects=[Effect({name!r})])"
         return Undeclared(f"handler {handler} declares no effects; to use {name!r}, write {line}")

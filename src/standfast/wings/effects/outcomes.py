@@ -1,4 +1,4 @@
-"""What becomes of a job by what was seen of its effects."""
+"""What becomes of a job because of what looks found of its effects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from standfast.wings.effects.findings import with_findings
 from standfast.wings.effects.rules import closes, doubted, sightings, with_looks
 
 RECOVERED = "post_write_recovery"
-"""The warning of a job that was found done before it was repeated."""
+"""The warning of a job that was found to be done before it was repeated."""
 LOOK_FAILED = "look_failed"
 LOOK_AGAIN = (
     "Fix what the check needs, then replay: standfast checks first, and runs only what is missing. If you know "
@@ -25,19 +25,19 @@ LOOK_AGAIN = (
 
 
 def recovered(claim: Claim, found: Recovered, _rules: QueueRules, _roll: float) -> Transition:
-    """Complete a job whose effects are all there."""
+    """Complete a job whose effects all exist."""
     entered = {"spends": found.entered - 1, "begun": found.entered}
     done = move(claim, Move.COMPLETE, **entered, warning=RECOVERED, result=found.result)
     return with_findings(done, looks=sightings(found.looks))
 
 
 def undetermined(claim: Claim, outcome: Undetermined, _rules: QueueRules, _roll: float) -> Transition:
-    """Hold a job for a person who can tell what its checks could not."""
+    """Hold a job for a person, because its checks could not determine its effects."""
     return _hold(claim, outcome.looks, outcome.message, begun=outcome.entered)
 
 
 def look_again(claim: Claim, look: LookFailed, rules: QueueRules, roll: float) -> Transition:
-    """Put a job off whose look failed for now, as often as it may be tried; then keep it for a person."""
+    """Postpone a job whose look failed temporarily, as often as it may be tried; then hold it for a person."""
     if claim.failed_looks >= claim.allowed:
         return _hold(claim, look.looks, look.message, begun=False)
     again = claim.failed_looks + 1
@@ -56,9 +56,9 @@ def _hold(claim: Claim, looks: tuple[Look, ...], message: str, *, begun: bool) -
 
 
 def unfinished(claim: Claim, outcome: Unfinished, rules: QueueRules, roll: float) -> Transition:
-    """Have the rest of a handler run whose effects are all there: it fails as it did, but nothing is in doubt.
+    """Let the rest of a handler run whose effects all exist: it fails as it did, but no effect is in doubt.
 
-    That the look found what was begun is progress.
+    If the look found an effect that was begun, that is progress.
     """
     progressed = claim.progressed or int(closes(claim.ledger, outcome.looks))
     known = replace(claim, ledger=with_looks(claim.ledger, outcome.looks), progressed=progressed)
@@ -71,13 +71,13 @@ def unfinished(claim: Claim, outcome: Unfinished, rules: QueueRules, roll: float
 
 
 def reopen(claim: Claim, outcome: Outcome, _rules: QueueRules, decided: Transition) -> Transition:
-    """Believe no longer what a handler's own result says is not there."""
+    """Reopen the effects that, by the handler's own result, do not exist."""
     reopened = doubted(claim, outcome.doubts) if isinstance(outcome, Failed) else ()
     return with_findings(decided, reopens=reopened) if reopened else decided
 
 
 def count_progress(claim: Claim, _outcome: Outcome, _rules: QueueRules, decided: Transition) -> Transition:
-    """Let an attempt that made progress open a round, if the job goes on."""
+    """Let an attempt that made progress open a new round, if the job goes on."""
     if not claim.progressed or decided.target != State.QUEUED:
         return decided
     return with_findings(decided, progress=True)

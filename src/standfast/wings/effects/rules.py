@@ -1,4 +1,4 @@
-"""Did it land? What checks and the ledger say, put together into what happens before a repeat."""
+"""Decides from the checks and the ledger whether effects happened, and what follows before a repeat."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ NO_CHECK = "it has no verify"
 
 
 def scope(claim: Claim) -> Scope:
-    """Say which effects are looked at before this attempt runs.
+    """Return which effects are looked at before this attempt runs.
 
-    `verify_first` looks at all of them if any may exist unrecorded, and so does whatever a person runs again;
+    `verify_first` looks at all of them if any may exist unrecorded, and so does a job that a person runs again;
     `replay` looks at those that were begun and are not known to be done.
     """
     if not claim.entered_before:
@@ -49,7 +49,7 @@ def scope(claim: Claim) -> Scope:
 
 
 def of_answer(answer: object) -> tuple[Verdict, str]:
-    """Read what a check answered: True, False or a verdict. Anything else says nothing, and is never success."""
+    """Read the answer of a check: True, False or a verdict. Any other answer says nothing, and never means success."""
     if isinstance(answer, bool):
         return (Verdict.VERIFIED if answer else Verdict.ABSENT), ""
     if isinstance(answer, str) and str(answer) in list(Verdict):
@@ -59,9 +59,9 @@ def of_answer(answer: object) -> tuple[Verdict, str]:
 
 
 def of_ledger(name: str, entry: LedgerEntry | None, mode: ReplayMode, why: str = NO_CHECK) -> Look:
-    """Judge an effect that cannot be verified, by what the ledger has of it.
+    """Judge an effect that cannot be verified, by its ledger entry.
 
-    One that was begun may be done again where the mode or a person says so.
+    An effect that was begun may be done again if the mode or a person says so.
     """
     look = partial(Look, name, key="" if entry is None else entry.name, by_ledger=True)
     if entry is not None and entry.state == "done":
@@ -73,17 +73,17 @@ def of_ledger(name: str, entry: LedgerEntry | None, mode: ReplayMode, why: str =
 
 
 def resumes(when_landed: WhenLanded | None, ledger: Iterable[LedgerEntry] | None) -> bool:
-    """Tell whether a handler runs again although all its effects are there: the code behind them is not done.
+    """Return whether a handler runs again although all its effects exist: the code after them has not run.
 
-    One that keeps the ledger can: it skips what is there. One that does not would do it again.
+    A handler that uses the ledger can: it skips existing effects. One that does not would repeat them.
     """
     return keeps_ledger(ledger) if when_landed is None else when_landed == "resume"
 
 
 def with_looks(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> list[LedgerEntry]:
-    """Give the ledger with what was seen: an intent that is found done is closed, one that is absent leaves no doubt.
+    """Return the ledger with the findings: an intent found done is closed, and an absent one is no longer in doubt.
 
-    A receipt that its handler could not find stays doubted: doing it again is no progress.
+    A receipt that its handler could not find stays doubted: repeating the effect is no progress.
     """
     known = {entry.name: entry for entry in entries or ()}
     for look in sightings(looks):
@@ -99,22 +99,22 @@ def with_looks(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> 
 
 
 def sightings(looks: Iterable[Look]) -> tuple[LookResult, ...]:
-    """Give what is kept of looks at the world: what the ledger said is there already."""
+    """Return what to store of looks at the world; answers from the ledger are stored already."""
     seen = (look for look in looks if look.name != ALL and not look.by_ledger)
     return tuple(LookResult(look.key or look.name, str(look.verdict), look.receipt) for look in seen)
 
 
 def closes(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> bool:
-    """Tell whether a look found what an attempt began with an unknown outcome."""
+    """Return whether a look found an effect that an attempt began with an unknown outcome."""
     found = {look.key for look in sightings(looks) if look.verdict == Verdict.VERIFIED}
     begun = {entry.name for entry in entries or () if entry.state == "begun" and entry.verdict != DOUBTED}
     return bool(found & begun)
 
 
 def result_of(looks: Sequence[Look]) -> str | None:
-    """Give what was found as a job's result: the receipt of its one effect, or receipts by name; None if there is none.
+    """Return the findings as a job's result: the receipt of its one effect, or receipts by name; None if there is none.
 
-    JSON texts are put together as they are.
+    The JSON texts are combined without decoding them.
     """
     if all(look.receipt is None for look in looks):
         return None
@@ -126,9 +126,9 @@ def result_of(looks: Sequence[Look]) -> str | None:
 
 
 def doubted(claim: Claim, names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Give the keys of effects that count as done and that a handler's own result could not find.
+    """Return the keys of effects that count as done and that a handler's own result could not find.
 
-    () names all of them, None none. A step is no effect.
+    () means all of them, None means none. A step is not an effect.
     """
     if names is None:
         return ()
@@ -137,7 +137,7 @@ def doubted(claim: Claim, names: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """Judge all effects together: one that cannot be told leaves the whole open, and so does nothing at all."""
+    """Combine all verdicts: one indeterminate verdict makes the whole indeterminate, and so does having none."""
     kinds = set(verdicts)
     if not kinds or Verdict.INDETERMINATE in kinds:
         return Verdict.INDETERMINATE
@@ -145,9 +145,9 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def before_repeat(looks: Sequence[Look], *, complete: bool) -> Recovered | LookFailed | Undetermined | None:
-    """Say how a repeat ends before it runs, if it does; None runs it.
+    """Return how a repeat ends before it runs; None runs it.
 
-    `complete` says that finding every effect means that nothing is left to do.
+    `complete` means that nothing is left to do once every effect is found.
     """
     if not looks and not complete:
         return None
@@ -164,17 +164,17 @@ def before_repeat(looks: Sequence[Look], *, complete: bool) -> Recovered | LookF
 
 
 def _failed_for_now(looks: Sequence[Look]) -> bool:
-    """Tell whether every check that could not tell may be able to later."""
+    """Return whether every indeterminate check may give an answer later."""
     unclear = [look for look in looks if look.verdict == Verdict.INDETERMINATE]
     return bool(unclear) and all(look.again for look in unclear)
 
 
 def after_doubt(claim: Claim, outcome: Failed | TimedOut, looks: Sequence[Look], *, resumed: bool) -> Outcome:
-    """Say how an attempt ends that may have done its work, after a look.
+    """Return how an attempt that may have done its work ends, after a look.
 
-    What is there is done, but for the code behind it where the handler is resumed. What times out and cannot be told is
-    held where nothing may be repeated unverified; a look that failed for now is the next attempt's first act. All else
-    ends as it would without the look.
+    If all effects exist, the job is done, except for the code after them if the handler is resumed. A timeout with an
+    indeterminate look holds the job under `verify_first`; a look that failed temporarily is repeated first thing by the
+    next attempt. Everything else ends as it would without the look.
     """
     verdict = combine(look.verdict for look in looks)
     if verdict == Verdict.VERIFIED and resumed:
@@ -188,7 +188,7 @@ def after_doubt(claim: Claim, outcome: Failed | TimedOut, looks: Sequence[Look],
 
 
 def in_doubt(outcome: Outcome) -> TypeGuard[Failed | TimedOut]:
-    """Tell whether an attempt that did not succeed may have done its work, as far as it can say itself."""
+    """Return whether an attempt that did not succeed may have done its work, as far as its outcome says."""
     match outcome:
         case TimedOut():
             return True
@@ -199,13 +199,13 @@ def in_doubt(outcome: Outcome) -> TypeGuard[Failed | TimedOut]:
 
 
 def undetermined_checks(looks: Iterable[Look]) -> str:
-    """Name the checks that could not tell, and why."""
+    """Describe which checks were indeterminate, and why."""
     undetermined = [_describe(look) for look in looks if look.verdict == Verdict.INDETERMINATE]
     return "; ".join(undetermined) or "no effect is declared that could be checked"
 
 
 def summary(looks: Iterable[Look]) -> str:
-    """Say what was seen, effect by effect."""
+    """Describe the verdict of each effect."""
     return ", ".join(f"{look.name} {look.verdict}" for look in looks)
 
 

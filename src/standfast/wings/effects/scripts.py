@@ -1,8 +1,8 @@
-"""The ledger: what attempts do to the world, written down before and after. One row for each effect, two writes.
+"""The ledger: what attempts do to the world, written before and after. One row for each effect, two writes.
 
-An intent of a worker that lost its job is refused: it must not act. Its receipt is kept all the same, marked late,
-because fencing guards the state of a job and not what happened in the world. A receipt whose place another one has or
-takes is kept in the job's history.
+An intent of a worker that lost its job is refused: it must not act. Its receipt is still kept, marked late, because
+fencing guards the state of a job and not what happened in the world. A receipt that another one replaces, or that comes
+too late to replace another, is kept in the job's history.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from standfast.wings.effects.findings import Findings, LookResult
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
 LONGEST_QUOTE = 300
-"""Characters of a receipt that a job's history quotes."""
+"""The most characters of a receipt that a job's history quotes."""
 
 
 class LookResults(NamedTuple):
-    """What an attempt saw of its job's effects before it runs."""
+    """What an attempt found of its job's effects before it runs."""
 
     n: int
     token: int
@@ -32,11 +32,11 @@ class LookResults(NamedTuple):
     attempt: int
     looks: Sequence[LookResult]
     failed_before: bool = False
-    """Whether looks failed before this one, which are forgotten now."""
+    """Whether earlier looks failed: their count is reset now."""
 
 
 class LedgerRow(NamedTuple):
-    """An effect as it stands, with its job. Field order is the statement's."""
+    """The present row of an effect, with its job. Field order is the statement's."""
 
     id: str | None
     running_under: int | None
@@ -47,17 +47,17 @@ class LedgerRow(NamedTuple):
     token: int | None
 
     def owned_by(self, note: LedgerNote) -> bool:
-        """Tell whether the attempt that writes this still has its job."""
+        """Return whether the attempt that writes this note still has its job."""
         return self.id == note.id and self.running_under == note.token
 
     def entry(self, name: str) -> LedgerEntry:
-        """Give it as an attempt knows it."""
+        """Return the row as an attempt's ledger entry."""
         return LedgerEntry(name, self.state, self.receipt, self.verdict, self.late or 0)  # type: ignore[arg-type]
 
 
 @writes(patience=Patience.ENDLESS, number=number_of)
 def write(round_: Round, notes: Sequence[LedgerNote]) -> Script[list[LedgerEntry | None]]:
-    """Write notes down; answer for each how its effect stands then, or None if the note was refused."""
+    """Write notes; return for each its effect's new entry, or None if the note was refused."""
     yield from lock_jobs(round_, (note.n for note in notes))
     answers: dict[int, LedgerEntry | None] = {}
     for batch in _split_by_effect(notes):
@@ -66,16 +66,16 @@ def write(round_: Round, notes: Sequence[LedgerNote]) -> Script[list[LedgerEntry
 
 
 intend = writes(room=ROOM_TO_CLAIM, reserve=LARGEST_TEXT, number=number_of)(write.run)
-"""The same for intents: nothing is begun that cannot be written down soon, or whose receipt would find no room."""
+"""The same for intents: no effect may begin if its intent cannot be written soon, or its receipt would find no room."""
 
 
 def for_note(note: LedgerNote) -> Write[LedgerNote, LedgerEntry | None]:
-    """Give the script that writes a note."""
+    """Return the script that writes a note."""
     return intend if note.state == "begun" else write
 
 
 def _split_by_effect(notes: Sequence[LedgerNote]) -> Iterable[list[int]]:
-    """Part the places of notes so that those of one effect, by two workers, are written one after the other."""
+    """Split the places of notes into batches: two workers' notes of one effect are written one after the other."""
     batches: list[dict[tuple[int, str], int]] = []
     for place, note in enumerate(notes):
         effect = (note.n, note.name)
@@ -104,13 +104,13 @@ def _write(round_: Round, notes: dict[int, LedgerNote]) -> Script[dict[int, Ledg
         yield "write_effects", written
     if dropped:
         yield "drop_effects", {"effects": text(dropped)}
-    for line in completed:  # one by one: two of the same job are two lines
+    for line in completed:  # one by one: two lines may be of the same job
         yield "write_history", [line]
     return answers
 
 
 def _after(note: LedgerNote, found: LedgerRow) -> LedgerEntry | None:
-    """Say how an effect stands after a note: another attempt's receipt is used, not overwritten."""
+    """Return an effect's entry after a note: another attempt's receipt is used, not overwritten."""
     if note.state == "none" or found.id != note.id or (note.state == "begun" and not found.owned_by(note)):
         return None
     if _changes(note, found):
@@ -119,9 +119,9 @@ def _after(note: LedgerNote, found: LedgerRow) -> LedgerEntry | None:
 
 
 def _changes(note: LedgerNote, found: LedgerRow) -> bool:
-    """Tell whether a note is written: an intent unless it is done already, a receipt unless a newer one is there.
+    """Return whether a note is written: an intent unless the effect is done, a receipt unless there is a newer one.
 
-    What a look found done takes the place of no receipt, and never replaces a receipt.
+    That a look found an effect done counts if there is no receipt, and never replaces one.
     """
     if found.state != "done":
         return True
@@ -138,13 +138,13 @@ def _only_seen(found: LedgerRow) -> bool:
 
 
 def _evidence(round_: Round, note: LedgerNote, found: LedgerRow) -> Iterable[dict[str, Any]]:
-    """Tell history of a receipt that the ledger has no place for: it names something that happened in the world."""
+    """Yield a history line for a receipt without a place in the ledger: it names something that happened."""
     told = None
     if found.id == note.id and _is_receipt(note) and not _changes(note, found):
         told = "late_receipt", note.receipt, "the receipt that counts is another's"
     elif found.receipt is not None and found.token != note.token and _after(note, found) is not None:
         told = _displaced(note, found)
-    if told is not None and (note.receipt is None or note.receipt != found.receipt):  # the same twice is one thing
+    if told is not None and (note.receipt is None or note.receipt != found.receipt):  # the same again is no news
         code, receipt, now = told
         message = f"effect {note.name!r} was done {_with(receipt)}; {now}"
         yield {"attempt": note.attempt, "at": round_.now, "reason_code": code, "message": message}
@@ -167,7 +167,7 @@ def _is_own_intent(note: LedgerNote, found: LedgerRow) -> bool:
 
 
 def _verdict(note: LedgerNote, found: LedgerRow) -> str | None:
-    """Keep what a look said of an effect, beside the receipt that came after it."""
+    """Keep the verdict of a look, together with the receipt that came after it."""
     return found.verdict if _is_receipt(note) and _only_seen(found) else note.verdict
 
 
@@ -179,7 +179,7 @@ def _row(round_: Round, note: LedgerNote, found: LedgerRow) -> Row:
 
 @writes(number=number_of)
 def keep_looks(round_: Round, looked: Sequence[LookResults]) -> Script[list[bool]]:
-    """Keep what attempts saw before they run; answer for each whether it still has its job."""
+    """Store what attempts found before they run; return for each whether it still has its job."""
     yield from lock_jobs(round_, (each.n for each in looked))
     rows = yield "standing_effects", {"effects": text([(each.n, "") for each in looked])}
     owned = [LedgerRow(*row)[:2] == (each.id, each.token) for each, row in zip(looked, rows, strict=True)]
@@ -193,7 +193,7 @@ def keep_looks(round_: Round, looked: Sequence[LookResults]) -> Script[list[bool
 
 
 def _keep_seen(rows: Sequence[tuple[Any, ...]]) -> Script[None]:
-    """Keep what was seen: the last word on each effect, and every look."""
+    """Store the findings: the last verdict on each effect, and every look."""
     if not rows:
         return
     yield "write_verdicts", rows
@@ -212,7 +212,7 @@ def _keep_every_look(rows: Iterable[tuple[Any, ...]]) -> Script[None]:
 
 @writes()
 def keep_looks_at_letters(round_: Round, looked: Sequence[LookResults]) -> Script[list[None]]:
-    """Keep what was seen of letters that stay as they are: it is evidence, and changes nothing."""
+    """Store the looks at letters that stay as they are: they are evidence, and change nothing."""
     yield from lock_jobs(round_, (each.n for each in looked))
     seen = [seen_rows(round_, each.n, each.token, each.attempt, each.looks) for each in looked]
     yield from _keep_every_look([row for rows in seen for row in rows])
@@ -220,7 +220,7 @@ def keep_looks_at_letters(round_: Round, looked: Sequence[LookResults]) -> Scrip
 
 
 def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[LookResult]) -> list[tuple[Any, ...]]:
-    """Give what a look saw as rows of the ledger."""
+    """Return the findings of a look as rows of the ledger."""
     return [(n, look.key, "seen", look.receipt, look.verdict, token, round_.now, attempt) for look in looks]
 
 
@@ -231,7 +231,7 @@ def receipt(n: int, name: str) -> Script[str | None]:
 
 
 def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Write what moves tell of effects, and how far their jobs have come."""
+    """Write what transitions say about effects, and about the progress of their jobs."""
     known = [(each, found) for each in moved if (found := each.rider(Findings))]
     looks = [row for each, found in known for row in seen_rows(round_, each.n, each.token, each.attempt, found.looks)]
     yield from _keep_seen(looks)

@@ -16,7 +16,7 @@ UPDATE job SET failed_looks = CASE WHEN :failed THEN failed_looks + 1 ELSE 0 END
 WHERE n IN :integers(numbers)
 
 -- name: standing_effects
--- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
+-- For each effect: its job, the token under which that runs (null if it does not run), and the ledger's row.
 SELECT :columns(LedgerRow)
 FROM json_each(:effects) AS e LEFT JOIN job AS j ON j.n = e.value->>0 LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = e.value->>0 AND f.name = e.value->>1
@@ -45,7 +45,7 @@ DELETE FROM effect WHERE (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 
 -- name: write_verdicts
 -- locks: jobs
--- What a look saw; an intent that is found done is closed. A person's word that it may be done again stays until then.
+-- What a look found; an intent that is found done is closed. A person's consent to repeat the effect stays until then.
 INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) :rows(bigint, text, text, text, text, integer, double precision, integer)
 ON CONFLICT (n, name) DO UPDATE
 SET verdict = CASE WHEN effect.verdict = 'asked' AND excluded.verdict <> 'verified' THEN effect.verdict ELSE excluded.verdict END,
@@ -74,7 +74,7 @@ DELETE FROM look WHERE n IN :integers(numbers)
 
 -- name: reopen_effects
 -- locks: jobs
--- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.
+-- The handler could not find an effect that counts as done. The receipt stays: if a look finds the effect, it counts again.
 UPDATE effect SET state = 'begun', verdict = :doubted
 WHERE state = 'done' AND (n, name) IN (SELECT e.value->>0, e.value->>1 FROM json_each(:effects) AS e)
 
@@ -84,7 +84,7 @@ WHERE state = 'done' AND (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 
 -- name: release_intents
 -- locks: jobs
--- The person who replays a job accepts that what was begun may be done again.
+-- A person who replays a job accepts that effects which were begun may be done again.
 UPDATE effect SET verdict = :asked
 WHERE n IN :integers(numbers) AND state = 'begun'
 

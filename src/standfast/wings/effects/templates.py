@@ -1,4 +1,4 @@
-"""Values that are only known from a job: templates such as `"{payload.path}"`, and callables of the job."""
+"""Values that depend on a job: templates such as `"{payload.path}"`, and callables of the job."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _KNOWN = re.compile(r"key|job\.(?:id|queue|idempotency_key|session|requester)|pa
 
 
 class CannotTell(LookupError):
-    """A look that cannot tell, with a readable reason."""
+    """Raised by a look that cannot tell, with a readable reason."""
 
 
 def checked(what: str, template: Any) -> Any:
-    """Refuse a template that could never be filled, now rather than when it is needed."""
+    """Refuse a template that can never be filled, now rather than when it is needed."""
     if isinstance(template, str):
         for piece in _PIECE.finditer(template):
             place = piece.group(1)
@@ -35,9 +35,9 @@ def checked(what: str, template: Any) -> Any:
 
 
 def filled(template: Any, job: Job, key: str, safe: Callable[[str], str] = str) -> Any:
-    """Fill a template for a job, or ask the callable for its value; anything else is the value itself.
+    """Fill a template for a job, or call the callable for its value; any other value is returned as it is.
 
-    `safe` makes a value fit for its place. A template that is one place and nothing else is that value as it is.
+    `safe` escapes a value for its place. A template that is only one place becomes that value, unescaped.
     """
     if callable(template):
         return template(job)

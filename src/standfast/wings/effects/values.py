@@ -1,6 +1,6 @@
-"""What a step was called with, as a hash, and what it gave, as the type that its function names.
+"""The arguments of a step as a hash, and its result as the type that its function names.
 
-A value is kept as JSON and read back by its function's return annotation: nothing in the store names code to import.
+A result is kept as JSON and read back by its function's return annotation: nothing in the store names code to import.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def digest(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Give the hash of a call's arguments, those of a partial included, the same in every process.
+    """Return the hash of a call's arguments, including those of a partial; it is the same in every process.
 
-    What has no value to write down (a client, a connection) counts by its type.
+    Arguments without a value to write down (a client, a connection) count by their type.
     """
     while isinstance(function, functools.partial):
         args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
@@ -37,13 +37,13 @@ def _written(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Give a value that msgspec does not know: a pydantic model by its contents, anything else by its description."""
+    """Convert a value that msgspec does not know: a pydantic model to its contents, any other to its description."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else _described(value)
 
 
 def _described(value: Any) -> str:
-    """Describe a value without what differs from process to process."""
+    """Describe a value without the parts that differ from process to process."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if getattr(kind, "__repr__", None) is object.__repr__:
@@ -55,7 +55,7 @@ _encode = msgspec.json.Encoder(order="deterministic", enc_hook=_plain).encode
 
 
 def as_returned(text: str, function: Callable[..., Any]) -> Any:
-    """Read a kept value as the type that a function says it returns; as plain JSON if it says none that can be read."""
+    """Read a kept value as the type that a function says it returns; as plain JSON if it names no readable type."""
     wanted = _returns(function)
     plain = functools.partial(msgspec.json.decode, text)
     if wanted is Any:
@@ -64,7 +64,7 @@ def as_returned(text: str, function: Callable[..., Any]) -> Any:
 
 
 def _returns(function: Callable[..., Any]) -> Any:
-    """Give a function's return annotation; Any if it has none, or one that cannot be found out."""
+    """Return a function's return annotation; Any if it has none, or one that cannot be resolved."""
     while isinstance(function, functools.partial):
         function = function.func
     plain = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
@@ -72,7 +72,7 @@ def _returns(function: Callable[..., Any]) -> Any:
 
 
 def _validated(wanted: Any, value: Any) -> Any:
-    """Read what msgspec does not know: a pydantic model."""
+    """Read a type that msgspec does not know: a pydantic model."""
     validate = getattr(wanted, "model_validate", None)
     if not callable(validate):
         raise TypeError(f"{wanted!r} cannot be read from JSON")

@@ -1,7 +1,7 @@
-"""Look at the effects of a job, here and now: every check at once, each within its own time.
+"""Looks at the effects of a job now: all checks at once, each within its own time.
 
-The worker asks before a repeat, letters before they are replayed or resolved, and a call that failed before it is
-queued. What a check raises, or that it hangs, says nothing about the world: it is never taken for success.
+The worker looks before a repeat, letters before they are replayed or resolved, and a failed call before it is queued.
+A check that raises or hangs says nothing about the world: it never counts as success.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "no effect is declared that 
 
 
 class VerifyResult(msgspec.Struct, frozen=True):
-    """What was seen of a job's effects: each of them, and all together."""
+    """The findings about a job's effects: each of them, and all together."""
 
     verdict: Verdict
     looks: tuple[Look, ...]
@@ -72,7 +72,7 @@ class Verifier:
         return _combined(several if several or scope == "open" else [NOTHING_DECLARED])
 
     async def _all(self, effect: Effect, job: Job, entries: Sequence[LedgerEntry], mode: ReplayMode) -> list[Look]:
-        """Look at an effect. One that was called with several arguments has several entries, which no check tells."""
+        """Look at an effect. One called with several arguments has several entries, which no check can tell apart."""
         if len(entries) > 1:
             return [of_ledger(effect.name, entry, mode, SEVERAL) for entry in entries]
         return [await self._one(effect, job, entries[0] if entries else None, mode)]
@@ -83,7 +83,7 @@ class Verifier:
         if not effect.verifiable or (entry is not None and done and entry.verdict != UNKEPT):
             return of_ledger(effect.name, entry, mode)
         look = await self._look_at(effect, job, entry)
-        # What is done and has no value stays so, unless the look brings one.
+        # An effect that is done but has no receipt stays so, unless the look finds one.
         return of_ledger(effect.name, entry, mode) if done and look.receipt is None else look
 
     async def _look_at(self, effect: Effect, job: Job, entry: LedgerEntry | None) -> Look:
@@ -99,7 +99,7 @@ class Verifier:
 
 
 async def keep(store: Store, claim: Claim, seen: VerifyResult) -> bool:
-    """Keep what a look saw before its attempt goes on; False if another attempt has the job by now."""
+    """Store what a look found before its attempt goes on; return False if another attempt has the job by now."""
     looked = LookResults(
         claim.n, claim.token, claim.id, claim.attempts, sightings(seen.looks), bool(claim.failed_looks)
     )
@@ -130,7 +130,7 @@ def _ask(effect: Effect, looking: asyncio.Future[Any]) -> Look:
 
 
 def _with_receipt(effect: Effect, found: Found) -> Look:
-    """Take what a check found for the receipt; one that cannot be kept is not taken for none."""
+    """Take what a check found as the receipt; if it cannot be kept, the look is indeterminate."""
     if found.receipt is None:
         return Look(effect.name, Verdict.VERIFIED)
     try:
@@ -140,7 +140,7 @@ def _with_receipt(effect: Effect, found: Found) -> Look:
 
 
 def _failed(look: Look, error: BaseException) -> Look:
-    """Say why a check could not tell. Its error is judged as a handler's would be: it may be able to tell later."""
+    """Note why a check could not tell. Its error is classified like a handler's: it may be able to tell later."""
     failed = classify.of_exception(error)
     again = failed.failure.cls == Class.TRANSIENT
     return replace(look, note=_words(error), again=again, retry_after=failed.retry_after if again else None)
@@ -166,7 +166,7 @@ def job_of(
     parents: dict[str, Parent] | None = None,
     fetch: Fetch | None = None,
 ) -> Job:
-    """Give a stored job as checks see it, without anybody running it."""
+    """Return a stored job as checks see it, without running it."""
     row = record.row
     details = msgspec.json.decode(row.details, type=Details)
     claim = Claim(

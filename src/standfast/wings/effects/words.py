@@ -1,7 +1,7 @@
-"""Effects: what a handler changes in the world, and how to look whether it did.
+"""Effects: what a handler changes in the world, and how to check whether it did.
 
-A check reads the world directly, never through the service that may just have failed. What it answers is judged
-elsewhere; raising, hanging and nonsense say nothing.
+A check reads the world directly, never through the service that may just have failed. Its answer is judged
+elsewhere; an error, a timeout or a meaningless answer says nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIMEOUT = 10.0
 """Seconds a look may take, unless the effect says otherwise."""
 MODES = ("substring", "sha256", "absent")
 GONE = frozenset({404, 410})
-"""The statuses by which a receiver says that there is no such thing."""
+"""The statuses by which a receiver says that a thing does not exist."""
 CHUNK = 1 << 20
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -42,9 +42,9 @@ Given = str | Callable[["Job"], Any]
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """What is known of an effect when it is looked for. `key` is the same on every attempt and replay.
+    """What is known of an effect when a check looks for it. `key` is the same on every attempt and replay.
 
-    `receipt` is that of an earlier attempt, which could not find what it had done.
+    `receipt` is that of an earlier attempt, if a later one could not find the effect.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Trace(msgspec.Struct, frozen=True):
     begun: bool = False
     receipt: Any = None
     asked: bool = False
-    """Whether a person had the job run again since: their word that it may be done again."""
+    """Whether a person has let the job run again since: then the effect may be done again."""
 
 
 class NoUsableReply(CannotTell):
-    """A reply that does not tell whether the effect is there; its status says whether asking again can help."""
+    """A reply that does not tell whether the effect exists; its status says whether asking again can help."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(f"HTTP {reply.status} does not tell whether it is there")
@@ -65,11 +65,11 @@ class NoUsableReply(CannotTell):
 
 
 class Effect:
-    """One side effect of a handler. `verify(job, effect)` or `verify(job)` tells whether it is there.
+    """One side effect of a handler. `verify(job, effect)` or `verify(job)` checks whether it exists.
 
     It answers True, False, `Found(receipt)`, or a verdict (`verified`, `absent`, `partial`, `indeterminate`). An async
-    one is awaited, a plain one runs in a thread. `effect.key` is what the handler handed to the receiver as `e.key`.
-    Without `verify` only the ledger knows of this effect.
+    `verify` is awaited, a plain one runs in a thread. `effect.key` is what the handler gave the receiver as `e.key`.
+    Without `verify`, only the ledger knows about this effect.
     """
 
     def __init__(self, name: str, verify: Callable[..., Any] | None = None, *, timeout: float = TIMEOUT) -> None:
@@ -83,20 +83,20 @@ class Effect:
 
     @property
     def verifiable(self) -> bool:
-        """Whether there is a way to look for it."""
+        """Whether there is a way to look for the effect."""
         return self._verify is not None
 
     async def look(self, job: Job, trace: Trace, sender: Sender) -> Any:
-        """Look for it in the world; give what the check answers."""
+        """Look for the effect in the world; return the check's answer."""
         del sender
-        assert self._verify is not None  # noqa: S101 - asked only where it is verifiable
+        assert self._verify is not None  # noqa: S101 - called only if it is verifiable
         return await call_user_code(self._verify, job, trace)
 
 
 class FileEffect(Effect):
     """A file that a handler writes or deletes. `path` and `witness` are templates, or callables of the job.
 
-    `mode` says what is to be found: `"substring"` the witness in the file, `"sha256"` a file with this hash,
+    `mode` says what to find: `"substring"` the witness in the file, `"sha256"` a file with this hash,
     `"absent"` no file.
     """
 
@@ -204,12 +204,12 @@ class HttpEffect(Effect):
 
 
 def _taking_both(name: str, verify: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a check that takes the job alone be called like one that takes the effect too."""
+    """Return a check that is called with job and effect, even if it takes only the job."""
     if not callable(verify):
         raise ConfigurationError(f"effect {name}: verify must be a function, not {verify!r}")
     try:
         signature = inspect.signature(verify)
-    except (TypeError, ValueError):  # written in C, and does not tell
+    except (TypeError, ValueError):  # written in C, without a signature
         return verify
     for arguments in ((None,), (None, None)) if _keeps_second(signature) else ((None, None), (None,)):
         try:
@@ -221,13 +221,13 @@ def _taking_both(name: str, verify: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keeps_second(signature: inspect.Signature) -> bool:
-    """Tell whether a second parameter is the author's own (`lambda job, path=path: …`), and not for the effect."""
+    """Return whether the second parameter is the author's (`lambda job, path=path: …`), and not for the effect."""
     second = next(islice(signature.parameters.values(), 1, None), None)
     return second is not None and second.default is not second.empty and second.name != "effect"
 
 
 class _Alone:
-    """A check that takes the job alone."""
+    """A check that takes only the job."""
 
     def __init__(self, verify: Callable[..., Any]) -> None:
         self._verify = verify
@@ -238,7 +238,7 @@ class _Alone:
 
 
 def _holds(file: BufferedReader, witness: bytes) -> bool:
-    """Tell whether a file holds these bytes, also where they lie across two pieces of it."""
+    """Return whether a file contains these bytes, even across two chunks."""
     kept = b""
     while chunk := file.read(CHUNK):
         kept += chunk
@@ -261,7 +261,7 @@ def _filled_inside(wanted: Any, fill: Callable[[str], Any]) -> Any:
 
 
 def _covers(found: Any, wanted: Any) -> bool:
-    """Tell whether a JSON value has all that is wanted; a list has it if each wanted item is covered by one of its."""
+    """Return whether a JSON value has all that is wanted; a list must cover each wanted item with one of its items."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(
             name in found and _covers(found[name], value) for name, value in wanted.items()

@@ -11,8 +11,8 @@ SET id = excluded.id, fingerprint = excluded.fingerprint, until = NULL
 WHERE idempotency.until <= (SELECT now FROM fresh)
 
 -- name: take_keys (postgres)
--- An expired key is free again; a key whose job is not final never expires. Of one key twice, the first row counts.
--- A key that another job has is not even locked: the end of that job would wait for its newcomers, and they for it.
+-- An expired key is free again; a key whose job is not final never expires. If a key comes twice, the first row counts.
+-- A key that another job has is not even locked: that job's end and this transaction would wait for each other.
 WITH wanted AS MATERIALIZED (
   SELECT DISTINCT ON (r->>0, r->>1) r->>0 AS queue, r->>1 AS key, r->>2 AS id, r->>3 AS fingerprint, (r->>4)::double precision AS now
   FROM jsonb_array_elements(:rows::jsonb) WITH ORDINALITY AS e(r, place) ORDER BY r->>0, r->>1, place
@@ -43,7 +43,7 @@ LEFT JOIN job AS j ON j.n = b.n
 -- name: release_keys
 -- locks: keys
 -- answers: none
--- Only now may the keys of these jobs expire, those of jobs folded into them included.
+-- Only from now on may the keys of these jobs expire, including those of jobs folded into them.
 UPDATE idempotency SET until = :now + coalesce((SELECT q.rules->>'keep_keys' FROM queue AS q WHERE q.name = idempotency.queue), :keep_keys)
 WHERE until IS NULL AND id IN (SELECT b.id FROM json_each(:numbers) AS e JOIN body AS b ON b.n = e.value)
 

@@ -1,4 +1,4 @@
-"""What an amendment changed, in a form that may be kept for good; and the key an amended job goes by."""
+"""What an amendment changed, in a form that may be kept forever; and the key of an amended job."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from standfast.redact import redacted_text
 
 MOST = 20
-"""How many places of a payload are told apart."""
+"""The most changed places of a payload that are named one by one."""
 LONGEST = 40
-"""Characters of a text that is told; of a longer one its length is: what people wrote is not for the chain."""
+"""The most characters of a text that is shown; a longer one shows its length: people's texts stay out of the chain."""
 NOTHING = object()
 
 
 def changes(before: Any, after: Any) -> dict[str, list[Any]]:
-    """Name the places where two payloads differ, with both values, shortened; secrets are hidden where this is kept."""
+    """Return the places where two payloads differ, with both values, shortened; storing this hides secrets."""
     found: dict[str, list[Any]] = {}
     for place, old, new in _differences("payload", before, after):
         if len(found) == MOST:
@@ -46,5 +46,5 @@ def _shortened(value: Any) -> Any:
 
 
 def next_key(key: str | None, generation: int) -> str | None:
-    """Give the key of the generation behind this one: receivers must not answer it with what they said to the last."""
+    """Return the key of the next generation: receivers must not answer it with their answer to the last one."""
     return None if key is None else f"{key.removesuffix(f'~g{generation}')}~g{generation + 1}"

@@ -1,4 +1,4 @@
-"""Letters that come from another store: born dead, whole, under their own ids, each once."""
+"""Letters that come from another store: stored as dead, whole, under their own ids, each once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from standfast.wings.records.reads import KeptLook
 from standfast.wings.threads import scripts as threads
 
 Arrived = Literal["imported", "known", "without_key"]
-"""What became of a letter: it is here, it was here before, or it is here and its key belongs to another job."""
+"""What became of a letter: it is stored, it was known before, or it is stored but its key belongs to another job."""
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     failure: str
     triage: str
     cause: str
-    """What it died of, as its letter's fingerprint."""
+    """The cause of its death, as the letter's fingerprint."""
     attempts: int
     generation: int
     replays: int
@@ -57,7 +57,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 @writes(room=ROOM_TO_ACCEPT, size=len)
 def bring_in(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[list[list[Arrived]]]:
-    """Store letters that are not here yet, and were not before; answer what became of each."""
+    """Store letters that are not and never were in this store; return what became of each."""
     answers = []
     for arrivals in batches:
         ids = {"ids": text([each.id for each in arrivals])}
@@ -78,7 +78,7 @@ def _arrived(arrival: Arrival, fresh: set[str], keyless: set[str]) -> Arrived:
 
 
 def _take_keys(round_: Round, arrivals: Sequence[Arrival]) -> Script[dict[str, str]]:
-    """Take the keys that are free; give them by job."""
+    """Take the keys that are free; return them by job."""
     keyed = [each for each in arrivals if each.key is not None]
     if not keyed:
         return {}

@@ -1,4 +1,4 @@
-"""Automatic replays: what a rule put off until later goes back to work when its time has come. Any worker can do it."""
+"""Automatic replays: letters that a rule postponed go back to work when they are due. Any worker can do this."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, died_und
 BY = "policy"
 """Who asks for an automatic replay."""
 TURN_FOR = 10.0
-"""Seconds a worker has the turn, unless it says that it is still at it."""
+"""Seconds a worker has the turn, unless it renews it."""
 STATUSES = {"deny": "denied", "require_approval": "pending_review"}
-"""Where a letter is in its triage after its replay was not allowed."""
+"""The replay status of a letter after its replay was not allowed."""
 
 
 class Automatic:
-    """Asks the rules once for each letter that is due, and replays it or leaves it until the policy changes."""
+    """Asks the policy once for each letter that is due, and replays it or leaves it until the policy changes."""
 
     def __init__(self, store: Store, decider: Returning, permit: Permit) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Automatic:
         self._permit = permit
 
     async def replay_due(self) -> int:
-        """Replay all that is due, unless another worker is at it; give how many letters went or were found done."""
+        """Replay the letters that are due, unless another worker does; return how many were replayed or found done."""
         turn = await self._store.write(policies.take_turn, ReplayTurn(TURN_FOR))
         if turn is None:
             return 0
@@ -51,7 +51,7 @@ class Automatic:
         return went
 
     async def _keep(self, held: list[float]) -> None:
-        """Renew the turn, and note until when: the process that knows that time holds it."""
+        """Renew the turn, and note its new end: the process that knows that time holds the turn."""
         until = await self._store.write(policies.take_turn, ReplayTurn(TURN_FOR, held[-1]))
         if until is not None:
             held.append(until)
@@ -87,7 +87,7 @@ class Automatic:
 
 
 def refusal(record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> Refusal:
-    """Lay out that a letter may not be replayed, as it is written down and chained."""
+    """Return the refusal of a letter's replay, as it is stored and added to the audit chain."""
     permission, row = ruling.permission, record.row
     outcome = {"deny": "denied", "require_approval": "approval_required"}[permission.decision]
     detail = {"why": permission.why, **died_under(letter, ruling.snapshot)}

@@ -1,4 +1,4 @@
-"""Jobs that come into the store as letters, because they must not run: their words, and what becomes of them."""
+"""Jobs that come into the store as letters, because they must not run: why, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _details = msgspec.json.Decoder(Details).decode
 
 
 def in_conflict(job: NewJob, conflict: Conflict, ttl: float = APPROVAL_TTL) -> DeadJob:
-    """Bury a job that was accepted elsewhere, and whose key turned out to be another's."""
+    """Return the dead job of one that was accepted elsewhere, and whose key turned out to be another job's."""
     message = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
     return dead_job(job, "idempotency_conflict", message, ttl)
 
 
 def unknown(job: NewJob, ttl: float = APPROVAL_TTL) -> DeadJob:
-    """Bury a job that the store may have had, run and pruned, while its host could not ask."""
+    """Return the dead job of one that the store may have run and pruned while its host could not ask."""
     message = "its answer was lost, and so long ago that its job would be pruned: it may have run"
     return dead_job(job, "unknown_commit_state", message, ttl, Landed.MAYBE)
 
 
 def refused(job: NewJob, message: str, ttl: float = APPROVAL_TTL) -> DeadJob:
-    """Bury a job that the store cannot take as it is: what it is to do, without what was asked about when and how."""
+    """Return the dead job of one that the store cannot accept: its work, without the options on when and how to run."""
     bare = NewJob(id=job.id, queue=job.queue, handler=job.handler, payload=job.payload, details=job.details)
     return dead_job(bare, "parse_error", f"the store cannot take it as it was asked for: {message}", ttl)
 
 
 def dead_job(job: NewJob, code: str, message: str, ttl: float = APPROVAL_TTL, landed: Landed = Landed.NO) -> DeadJob:
-    """Bury a job for a reason of the catalogue. `ttl` is how long an approval waits, if the policy wants one."""
+    """Return a dead job with a reason of the catalogue. `ttl` is how long an approval waits, if one is needed."""
     why = reason(code)
     failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=message, advice=why.advice)
     return DeadJob(job, failure, partial(_judge, job=job, failure=failure, ttl=ttl))
@@ -50,7 +50,7 @@ def dead_job(job: NewJob, code: str, message: str, ttl: float = APPROVAL_TTL, la
 def _judge(
     death: Transition, stored: StoredPolicy, round_: Round, *, job: NewJob, failure: Failure, ttl: float
 ) -> Transition:
-    """Say what becomes of a letter by the policy that is in force in the very transaction it is born in."""
+    """Decide what becomes of a letter by the policy in force in the transaction that stores it."""
     details = _details(job.details)
     facts = msgspec.structs.replace(
         facts_of_failure(failure),

@@ -1,4 +1,4 @@
-"""What people do to letters besides replaying them: discard, quarantine, amend, purge. Each says who and why."""
+"""What people do to letters besides replaying them: discard, quarantine, amend, purge. Each records who and why."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from standfast.wings.replays.returning import standing
 from standfast.wings.replays.rules import Refusal, discard
 
 BITE = 1000
-"""Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
+"""Letters that one transaction deletes; the first transaction checks that there are as many as confirmed."""
 
 
 def no_progress(_step: Progress) -> None:
-    """Report no progress."""
+    """Ignore a progress report."""
 
 
 async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
-    """Read a letter; raise if there is none of this id."""
+    """Read a letter; raise if no letter has this id."""
     wanted = id_of(job_id)
     record = await store.read(reads.job(wanted, store.boot()))
     if record is None:
@@ -54,7 +54,7 @@ async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
 
 
 class Disposal:
-    """Ends letters, changes them, or sets them apart; of many who ask at once, the first wins."""
+    """Ends letters, changes them, or quarantines them; of several simultaneous requests, the first wins."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class Disposal:
         _check_first(letter.id, first=landed)
 
     async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:
-        """Set a letter apart."""
+        """Quarantine a letter."""
         actor = checked_actor(by, reason)
         if owner is not None:
             checked_actor(owner, reason)
@@ -84,7 +84,7 @@ class Disposal:
         _check_first(letter.id, first=await self._store.write(letters.quarantine, Quarantine(change, owner)))
 
     async def amend(self, job_id: str, payload: Any, by: str, reason: str) -> None:
-        """Give a letter another payload, which passes every check that a new job's would."""
+        """Give a letter another payload, which must pass every check that a new job's would."""
         actor = checked_actor(by, reason)
         record, letter = await letter_of(self._store, job_id)
         row = record.row
@@ -110,7 +110,7 @@ class Disposal:
         _check_first(letter.id, first=await self._store.write(letters.amend, amendment))
 
     async def _fitting(self, row: JobRow, text: str, *, collected: bool) -> str:
-        """Refuse a payload its handler could not read, or a request that may not be sent; give what keys compare."""
+        """Refuse a payload its handler cannot read, or a request that may not be sent; return what keys compare."""
         if collected and not isinstance(msgspec.json.decode(text), list):
             raise PayloadRejected(
                 f"job {row.id} was collected from several jobs, so its payload is a list of payloads, one for each of "
@@ -128,7 +128,7 @@ class Disposal:
     async def purge(
         self, chosen: LetterFilter, by: str, reason: str | None, confirm: int | None, progress: Heard
     ) -> dict[str, int]:
-        """Delete letters for good, in bites, once there are as many as was said."""
+        """Delete letters for good, in batches, if there are as many as confirmed."""
         actor = {"by": person(by), "reason": None} if confirm is None else checked_actor(by, reason)
         now = self._store.now()
         check_countable(chosen)
@@ -154,7 +154,7 @@ class Disposal:
 
 
 def _amended(details: Details, generation: int, by: str) -> str:
-    """Record who amended the payload: the work is theirs from now on, too."""
+    """Return the details with who amended the payload: from now on the work is also theirs."""
     amenders = (*details.amenders, *({by} - {*details.amenders}))
     return msgspec.json.encode(msgspec.structs.replace(details, amended=generation, amenders=amenders)).decode()
 
@@ -170,7 +170,7 @@ def _check_first(job_id: str, *, first: bool) -> None:
 
 
 def _check_not_ours(row: JobRow) -> None:
-    """Refuse to change what is told in our name."""
+    """Refuse to change a message of standfast itself."""
     if row.queue.startswith(OURS):
         raise PayloadRejected(
             f"queue {row.queue!r} is reserved for standfast's own messages; nothing was written: "
@@ -179,14 +179,14 @@ def _check_not_ours(row: JobRow) -> None:
 
 
 def _sent(row: JobRow) -> tuple[Any, dict[str, Any]]:
-    """Give where a stored request leads, and its headers as they are sent; an imported letter may hold anything."""
+    """Return the URL of a stored request, and its headers as sent; an imported letter may contain anything."""
     stored = msgspec.json.decode(row.payload)
     headers = stored.get("headers") if isinstance(stored, dict) else None
     return (stored["url"], headers) if isinstance(headers, dict) and "url" in stored else (None, {})
 
 
 def _with_secrets(row: JobRow, payload: Any) -> Any:
-    """Keep what a person was not shown: a header that stands there as hidden means the one that is stored."""
+    """Restore what a person was not shown: a header given as hidden stands for the stored one."""
     if row.handler != HTTP or not isinstance(payload, dict) or not isinstance(payload.get("headers"), dict):
         return payload
     url, headers = _sent(row)

@@ -1,4 +1,4 @@
-"""Letters that stopped alike are one group: one decision for hundreds."""
+"""Letters that stopped for the same cause are one group: one decision for hundreds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.failure import Failure
 
 
 class SeenLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """One letter: what it stopped of, when, and what came before. Times are queue time."""
+    """One letter: why it stopped, when, and what came before. Times are queue time."""
 
     fingerprint: str
     id: str
@@ -20,7 +20,7 @@ class SeenLetter(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     replays: int = 0
     again: bool = False
-    """Whether it stopped of the same cause as before a replay."""
+    """Whether it stopped for the same cause as before a replay."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ def _joined(group: Group, seen: SeenLetter) -> Group:
 
 
 def died_again(causes: Sequence[str | None]) -> bool:
-    """Tell whether the last round ended as an earlier one did, by attempts' causes; None is where a replay began."""
+    """Return whether the last round ended like an earlier one, by the attempts' causes; None marks a replay."""
     ends: list[str | None] = [None]
     for cause in causes:
         if cause is None:

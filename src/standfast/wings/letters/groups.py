@@ -1,4 +1,4 @@
-"""Groups of letters that stopped alike, read in bites: the cost grows with the letters, not with the jobs."""
+"""Groups of letters with the same cause, read in batches: the cost grows with the letters, not with the jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from standfast.wings.records.letter_filter import letter_filter
 from standfast.wings.records.view import moments
 
 BITE = 1000
-"""Letters that are read at once."""
+"""How many letters are read at once."""
 STOPPED = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unknown")
 """Stands for a missing failure."""
 
@@ -26,7 +26,7 @@ _failure = msgspec.json.Decoder(Failure).decode
 
 
 class _Line(msgspec.Struct):
-    """What counts of a line of history."""
+    """The fields of a history line that count here."""
 
     cls: str | None = msgspec.field(name="class", default=None)
     landed: str | None = None
@@ -39,7 +39,7 @@ _line = msgspec.json.Decoder(_Line).decode
 
 
 async def groups(store: Store, chosen: LetterFilter) -> list[dict[str, Any]]:
-    """Group letters by fingerprint, the largest group first. A letter that has none yet is given one."""
+    """Group letters by fingerprint, the largest group first. A letter without a fingerprint gets one."""
     found: dict[str, Group] = {}
     wanted = letter_filter(chosen, store.now(), BITE, skew=store.skew())
     while True:
@@ -55,7 +55,7 @@ async def groups(store: Store, chosen: LetterFilter) -> list[dict[str, Any]]:
 
 
 async def _stamp(store: Store, marks: Sequence[Mark], seen: Sequence[SeenLetter]) -> None:
-    """Write the fingerprints down that had to be found out: who sees a group can then filter by it."""
+    """Store the fingerprints that had to be computed, so that people who see a group can filter by it."""
     bare = [
         (mark.n, mark.token, each.fingerprint)
         for mark, each in zip(marks, seen, strict=True)
@@ -80,7 +80,7 @@ def _sighting(mark: Mark, lines: Sequence[str]) -> SeenLetter:
 
 
 def _causes(mark: Mark, lines: Sequence[str]) -> list[str | None]:
-    """Give the causes of a letter's attempts in their order, and None where a replay began; other lines say neither."""
+    """Return the causes of a letter's attempts in order, with None where a replay began; skip other lines."""
     found: list[str | None] = []
     for entry in map(_line, lines):
         if entry.cls is not None:

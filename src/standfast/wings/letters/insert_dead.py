@@ -1,4 +1,4 @@
-"""Jobs that come into the store as letters: what a relay could not hand over, and what a backup brings back."""
+"""Jobs that come into the store as letters: those a relay could not hand over, and those a backup brings back."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class DeadJob(NamedTuple):
     job: NewJob
     failure: Failure
     judge: Judge
-    """Says what becomes of it, by the policy in force."""
+    """Decides what becomes of it, by the policy in force."""
 
 
 @writes(room=ROOM_TO_ACCEPT)
 def insert_dead(round_: Round, dead: Sequence[DeadJob]) -> Script[list[bool]]:
-    """Store jobs as dead ones, without their keys, which belong to others; False where the queue is full."""
+    """Store jobs as dead, without their keys, which belong to other jobs; return False for each whose queue is full."""
     answers = []
     policy = yield from policies.stored_policy()
     for job, failure, judge in dead:
@@ -54,7 +54,7 @@ def insert_dead(round_: Round, dead: Sequence[DeadJob]) -> Script[list[bool]]:
 
 
 insert_dead_accepted = writes()(insert_dead.run)
-"""The same for jobs that were accepted elsewhere: they are stored however little room is left."""
+"""The same for jobs that were accepted elsewhere: they are stored, however little room is left."""
 
 
 class RestoredHold(NamedTuple):
@@ -64,14 +64,14 @@ class RestoredHold(NamedTuple):
     triage: Triage
     limit: int = 1000
     name: Callable[[str, str], str] | None = None
-    """Gives the fingerprint of this cause for a queue and a handler."""
+    """Returns the fingerprint of this cause for a queue and a handler."""
 
 
 @writes(patience=Patience.ENDLESS)
 def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[list[bool]]:
-    """Hold what was queued or running when the backup was made; answer whether there is more.
+    """Hold the jobs that were queued or running when the backup was made; return for each whether there are more.
 
-    None of it runs any more, so threads are free and workers are gone.
+    None of them runs any more, so threads are free and workers are gone.
     """
     answers = []
     for failure, triage, limit, name in holdings:
@@ -101,6 +101,6 @@ def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[lis
 
 
 def _hold_transition(row: Sequence[Any], failure: Failure, triage: Triage) -> Transition:
-    """Word what became of a restored job as its session is told of it."""
+    """Return what became of a restored job as a transition, for its session's message."""
     n, job_id, queue, _, token, _ = row
     return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, carries=(Judgement(triage),))

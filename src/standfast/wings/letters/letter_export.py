@@ -1,4 +1,4 @@
-"""Letters written out, a JSON line each: whole, so that another store can take them in. Nothing is hidden in them."""
+"""Exports letters, one JSON line each: whole, so that another store can import them. No secret in them is hidden."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from standfast.wings.records.reads import JobRecord
 from standfast.wings.records.view import job_view
 
 FORMAT = 1
-"""The number of this form, in every line; a reader that does not know it refuses."""
+"""The version of this format, in every line; a reader that does not know it refuses."""
 BITE = 200
-"""Letters that are read at once."""
+"""How many letters are read at once."""
 
 Place = str | os.PathLike[str] | IO[Any]
 
@@ -36,10 +36,10 @@ Place = str | os.PathLike[str] | IO[Any]
 async def export(
     store: Store, to: Place, chosen: LetterFilter, *, by: str, reason: str | None, progress: Heard
 ) -> dict[str, Any]:
-    """Write letters to a new file, or to one that is open, newest first; tell how many. It is chained before."""
+    """Write letters to a new file, or to an open one, newest first; return how many. The audit records it first."""
     actor = checked_actor(by, reason or "export")
     wanted = {name: str(value) for name, value in chosen.items()}
-    letter_filter(chosen, store.now(), 1)  # a wrong filter is told before a file is made
+    letter_filter(chosen, store.now(), 1)  # a wrong filter is reported before a file is created
     done = 0
     with _opened(to) as (file, name):
         await store.write(audit.note, Decision(kind="export", outcome="exported", detail={"filter": wanted}, **actor))
@@ -58,7 +58,7 @@ async def _bites(store: Store, chosen: LetterFilter) -> AsyncIterator[list[JobRe
 
 
 def line(record: JobRecord, *, now: float, skew: float) -> bytes:
-    """Write a letter as a person sees it, and beside that what only its store knows."""
+    """Return a letter's line: the letter as a person sees it, and what only its store knows."""
     row = record.row
     details = msgspec.json.decode(row.details, type=Details)
     shown = msgspec.to_builtins(job_view(record, now=now, skew=skew), builtin_types=())
@@ -66,14 +66,14 @@ def line(record: JobRecord, *, now: float, skew: float) -> bytes:
     looks = [look._replace(at=look.at + skew) for look in record.looks]
     own = {"payload": msgspec.Raw(row.payload.encode()), "collected": details.collected}
     own |= {"ledger": ledger, "looks": looks, "details": msgspec.Raw(row.details.encode())}
-    if row.failure is not None:  # as it is kept: what is advised depends on where it is read
+    if row.failure is not None:  # as it is stored: the advice depends on where it is read
         own["failure"] = {**msgspec.json.decode(row.failure), "traceback": shown["failure"]["traceback"]}
     return msgspec.json.encode({"format": FORMAT, **shown, **own, "own_risk": details.risk}) + b"\n"
 
 
 @contextmanager
 def _opened(to: Place) -> Iterator[tuple[IO[Any], str | None]]:
-    """Make a new file that only its owner may read, or use the one that is given."""
+    """Create a new file that only its owner may read, or use the given one."""
     if not isinstance(to, str | os.PathLike):
         yield to, getattr(to, "name", None)
         return

@@ -1,4 +1,4 @@
-"""Letters read back from an export: born dead, under their own ids, so that reading a file twice brings each once."""
+"""Imports exported letters: stored as dead, under their own ids, so that importing a file twice stores each once."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from standfast.wings.records.reads import KeptLook
 from standfast.wings.threads.scripts import NO_CALLERS
 
 BITE = 200
-"""Letters that are stored in one transaction."""
+"""How many letters one transaction stores."""
 LONGEST_LINE = 16 << 20
-"""Bytes of one letter."""
+"""The most bytes of one letter."""
 WAITING = frozenset({"scheduled", "approval_pending", "none"})
-"""Statuses that nothing acts on here: such a letter waits for a person."""
+"""Statuses that no process here acts on: such a letter waits for a person."""
 
 
 class Line(msgspec.Struct, kw_only=True):
-    """A letter as `export` writes it; what is not named here is only for reading."""
+    """A letter as `export` writes it; fields not named here are only for readers."""
 
     format: int
     id: str
@@ -70,7 +70,7 @@ class Line(msgspec.Struct, kw_only=True):
     history: list[Attempt] = []
     ledger: list[LedgerEntry] = []
     details: Details = Details()
-    """All that its caller said. What stands above goes before it: older files have nothing else."""
+    """All that its caller said. The fields above take precedence: older files have only those."""
     looks: list[KeptLook] = []
 
 
@@ -78,7 +78,7 @@ _read = msgspec.json.Decoder(Line).decode
 
 
 async def bring_in(store: Store, source: Place, *, by: str, reason: str, progress: Heard) -> dict[str, int]:
-    """Store every letter of a file that is not here yet; tell how many came, and what became of the rest."""
+    """Store every letter of a file that is not here yet; return how many came, and what became of the rest."""
     actor = checked_actor(by, reason)
     counts: Counter[str] = Counter(imported=0, known=0, without_key=0)
     with _opened(source) as file:
@@ -109,7 +109,7 @@ def _opened(source: Place) -> Iterator[IO[Any]]:
         yield source
         return
     try:
-        file = Path(source).open("rb")  # noqa: SIM115 - closed below; only a failed opening is told of here
+        file = Path(source).open("rb")  # noqa: SIM115 - closed below; only a failed opening is reported here
     except OSError as error:
         raise ConfigurationError(f"cannot read {source}: {error}; name another file") from error
     with file:
@@ -119,7 +119,7 @@ def _opened(source: Place) -> Iterator[IO[Any]]:
 def _arrivals(
     lines: list[bytes], first: int, counts: Counter[str], actor: dict[str, Any], skew: float
 ) -> list[Arrival]:
-    """Read a bite of lines; a bad one is told with its number, and nothing of its bite is stored."""
+    """Read a batch of lines; the error of a bad line names its number, and none of its batch is stored."""
     found: dict[str, Arrival] = {}
     for number, raw in enumerate(lines, start=first):
         if not raw.strip():
@@ -172,7 +172,7 @@ def _arrival(line: Line, actor: dict[str, Any], skew: float) -> Arrival:
 
 
 def _traceback(line: Line) -> tuple[int, str] | None:
-    """Give the traceback of a letter with the attempt that raised it; the file may have been changed by hand."""
+    """Return the traceback of a letter with the attempt that raised it; the file may have been edited by hand."""
     failed = next((each for each in reversed(line.history) if each.cls is not None), None)
     if line.failure.traceback is None or failed is None:
         return None
@@ -211,7 +211,7 @@ def _details(line: Line) -> str:
 
 
 def _triage(given: Triage | None) -> Triage:
-    """Keep what was decided about a letter; what would have come by itself waits for a person here."""
+    """Keep what was decided about a letter; an automatic replay elsewhere waits for a person here."""
     if given is None:
         return Triage(action=Action.MANUAL_REVIEW, rule="import")
     left = given.replay_status in WAITING or given.replay_status not in REPLAY_STATUSES
@@ -225,7 +225,7 @@ def _landed(line: Line) -> str:
 
 
 def _entry(entry: LedgerEntry, skew: float) -> LedgerEntry:
-    """Give an entry of the ledger in this store's time; one of an older export has none."""
+    """Return a ledger entry in this store's time; an entry of an older export has no time."""
     return msgspec.structs.replace(entry, at=entry.at - skew) if entry.at else entry
 
 
@@ -234,12 +234,12 @@ def _history(attempt: Attempt, skew: float) -> str:
 
 
 def _same(handler: str, payload: str) -> str:
-    """Give what jobs with the same key must match: of a request what it asks for, else the payload."""
+    """Return what jobs with the same key must have in common: a request's identity, or the payload."""
     if handler != HTTP:
         return payload
     try:
         return msgspec.json.decode(payload, type=HttpRequest).identity
-    except msgspec.DecodeError:  # it died of that
+    except msgspec.DecodeError:  # the job died of that
         return payload
 
 

@@ -1,6 +1,6 @@
-"""Whether an effect of a letter may exist that no look has ruled out. Its payload must not change then.
+"""Checks whether an effect of a letter may exist that no look has ruled out: then its payload must not change.
 
-An amended job has other keys and another payload, so its checks could no longer find what the old one did.
+An amended job has other keys and another payload, so its checks could no longer find the old job's effects.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class EffectRules(msgspec.Struct, frozen=True):
 
     mode: ReplayMode
     names: tuple[str, ...]
-    """The effects that it declares."""
+    """The effects that the handler declares."""
     unverifiable: Collection[str] | None = None
-    """Those of them that have no verify; None if this process cannot tell."""
+    """The effects without a verify; None if this process cannot tell."""
 
     @property
     def checks_first(self) -> bool:
-        """Whether a check comes before a repeat even where the handler does not use the ledger."""
+        """Whether a check comes before a repeat even if the handler does not use the ledger."""
         is_verifiable = self.unverifiable is None or not set(self.names) <= set(self.unverifiable)
         return self.mode != "replay" and bool(self.names) and is_verifiable
 
     def repeats_unchecked(self, entry: LedgerEntry) -> bool:
-        """Tell whether its handler says that this may happen twice: nothing looks for it, amended or not."""
+        """Return whether its handler says that this effect may happen twice: nothing looks for it, amended or not."""
         return self.mode == "replay" and self.unverifiable is not None and entry.label in self.unverifiable
 
 
 async def check_effects_are_settled(store: Store, record: JobRecord, handler: Handler | None) -> None:
-    """Raise unless every effect of a letter is done, or absent by a look since it was begun."""
+    """Raise unless every effect of a letter is done, or was found absent since it was begun."""
     row = record.row
     rules = await _published_rules(store, row) if handler is None else _declared_rules(handler)
     found = [entry.label for entry in record.effects if not _is_settled(entry, record.looks, rules)]
@@ -62,7 +62,7 @@ def _declared_rules(handler: Handler) -> EffectRules:
 
 
 async def _published_rules(store: Store, row: JobRow) -> EffectRules:
-    """Give what is known of a handler that this process does not have."""
+    """Return what is known of a handler that this process does not have."""
     for each in await store.read(card_scripts.published()):
         if (each.queue, each.name) == (row.queue, row.handler):
             return EffectRules(each.replay_mode, tuple(msgspec.json.decode(each.effects)))  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ async def _published_rules(store: Store, row: JobRow) -> EffectRules:
 
 
 def _is_settled(entry: LedgerEntry, looks: Iterable[KeptLook], rules: EffectRules) -> bool:
-    """Tell whether an effect is done, or was looked for since it was last begun and is absent."""
+    """Return whether an effect is done, or was found absent since it was last begun."""
     if entry.state == "done" or entry.is_step or rules.repeats_unchecked(entry):
         return True
     later = [look.verdict for look in looks if look.name == entry.name and look.at > entry.at]
@@ -78,7 +78,7 @@ def _is_settled(entry: LedgerEntry, looks: Iterable[KeptLook], rules: EffectRule
 
 
 def _is_in_doubt(record: JobRecord) -> bool:
-    """Tell whether an attempt may have landed and no look since says that nothing did."""
+    """Return whether an attempt may have landed, and no later look found that nothing did."""
     lines: list[dict[str, Any]] = [msgspec.json.decode(line) for line in record.history]
     doubts = [line["at"] for line in lines if line.get("landed") == Landed.MAYBE]
     since = {look.name: look.verdict for look in record.looks if doubts and look.at >= max(doubts)}

@@ -1,4 +1,4 @@
-"""Routes about letters: looking at them, and deciding about one or, for good, about many."""
+"""Routes about letters: reading them, deciding about one, and deleting many."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from standfast.wings.records.letter_reach import check_one_queue, check_queue_of
 from standfast.wings.records.shapes import ShownJob
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409, "consent_required": 409}
-"""How a replay's outcome is told."""
+"""The HTTP status of each outcome of a replay."""
 
 
 class Amendment(ReasonBody, frozen=True, forbid_unknown_fields=True):
@@ -30,19 +30,19 @@ class Amendment(ReasonBody, frozen=True, forbid_unknown_fields=True):
 
 
 class Resolution(ReasonBody, frozen=True, forbid_unknown_fields=True):
-    """Why it is done; with a result it is the person's word."""
+    """Why it is done; with a result, the person vouches for it."""
 
     result: Any | UnsetType = UNSET
 
 
 class Quarantine(ReasonBody, frozen=True, forbid_unknown_fields=True):
-    """Why, and whose it is now."""
+    """Why, and who owns the letter now."""
 
     owner: str | None = None
 
 
 class PurgeRequest(ReasonBody, frozen=True, forbid_unknown_fields=True):
-    """Letters to delete for good: `confirm` is how many they are."""
+    """Letters to delete for good: `confirm` is how many there are."""
 
     confirm: Annotated[int, Meta(ge=0, lt=1 << 62)]
     filter: WantedLetters = WantedLetters()
@@ -65,8 +65,8 @@ async def groups(call: Call) -> Answer:
 
 
 async def one(call: Call) -> Answer:
-    """Give one letter, whole."""
-    job = await found_job(call)  # a caller who does not reach it learns nothing, also if it is no letter
+    """Return one letter, whole."""
+    job = await found_job(call)  # a caller who does not reach the job learns nothing, not even whether it is a letter
     return Answer(job_for(await call.sf.dead_letters.get(job.id), call.grant))
 
 
@@ -96,7 +96,7 @@ async def amend(call: Call) -> Answer:
 
 
 async def resolve(call: Call) -> Answer:
-    """End a letter whose effect is there."""
+    """End a letter whose effect exists."""
     job = await found_job(call)
     given: Resolution = call.body
     word = {} if given.result is UNSET else {"result": given.result}
@@ -112,7 +112,7 @@ async def discard(call: Call) -> Answer:
 
 
 async def quarantine(call: Call) -> Answer:
-    """Set a letter apart for its owner."""
+    """Quarantine a letter for its owner."""
     job = await found_job(call)
     given: Quarantine = call.body
     options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "owner": given.owner}

@@ -1,4 +1,4 @@
-"""Scripts for letters: amended, set apart, purged, evicted. Each leaves its decision and its notice behind."""
+"""Scripts that amend, quarantine, purge and evict letters. Each leaves its decision and its notice behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from standfast.wings.sessions import scripts as sessions
 AMENDED = "its payload was amended"
 SET_APART = "the letter was quarantined"
 RETENTION = "retention"
-"""Who evicts."""
+"""The actor of evictions."""
 
 _states = msgspec.json.Decoder(list[str | None])
 
@@ -39,11 +39,11 @@ class LetterDecision(msgspec.Struct, frozen=True):
     attempt: int
     decision: Decision
     mark: str = msgspec.field(default_factory=lambda: token_hex(6))
-    """Tells this decision from every other, when it is handed in again."""
+    """Identifies this decision if it is handed in again."""
 
 
 class Amendment(msgspec.Struct, frozen=True):
-    """Another payload for a letter, its next generation. `key` is the caller's with the generation behind it."""
+    """Another payload for a letter, its next generation. `key` is the caller's key, followed by the generation."""
 
     change: LetterDecision
     payload: str
@@ -54,16 +54,16 @@ class Amendment(msgspec.Struct, frozen=True):
 
 
 class Quarantine(msgspec.Struct, frozen=True):
-    """A letter to be set apart, and who is to look after it."""
+    """A letter to quarantine, and who is to look after it."""
 
     change: LetterDecision
     owner: str | None = None
 
 
 class Purge(msgspec.Struct, frozen=True):
-    """Letters to be deleted that stopped until then; `confirm` is how many there must be, None once that was seen.
+    """Letters to delete that stopped by `until`; `confirm` is how many there must be, None once that was checked.
 
-    `decision` is chained once as it is, then for each letter without its detail.
+    `decision` is added to the audit chain once as it is, then for each letter without its detail.
     """
 
     wanted: SoughtLetters
@@ -73,7 +73,7 @@ class Purge(msgspec.Struct, frozen=True):
 
 
 class Purged(msgspec.Struct, frozen=True):
-    """How many letters there were, where that was asked for, and how many of them are deleted."""
+    """How many letters there were, if that was asked for, and how many of them were deleted."""
 
     found: int
     deleted: int
@@ -81,9 +81,9 @@ class Purged(msgspec.Struct, frozen=True):
 
 @writes(number=attrgetter("change.letter.n"))
 def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
-    """Give letters another payload; answer of each whether it was still as it was read.
+    """Give letters another payload; return for each whether it was still as it was read.
 
-    The old key still answers with this job. What was decided before about the old payload counts no more.
+    The old key still answers with this job. Earlier decisions about the old payload no longer count.
     """
     yield from lock_jobs(round_, (each.change.letter.n for each in amendments))
     answers = []
@@ -114,7 +114,7 @@ def _take_key(round_: Round, amendment: Amendment) -> Script[str | None]:
 
 @writes(number=attrgetter("change.letter.n"))
 def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[bool]]:
-    """Set letters apart: nothing replays them by itself. Answer of each whether it was still as it was read."""
+    """Quarantine letters: they are not replayed automatically. Return for each whether it was still as it was read."""
     yield from lock_jobs(round_, (each.change.letter.n for each in quarantines))
     answers = []
     for each in quarantines:
@@ -128,7 +128,7 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[
 
 
 class Written(Enum):
-    """Whether a decision is written: in this round, by an earlier commit whose answer was lost, or not at all."""
+    """Whether a decision was written: in this round, by an earlier commit whose answer was lost, or not at all."""
 
     NOW = "now"
     BEFORE = "before"
@@ -136,10 +136,10 @@ class Written(Enum):
 
 
 def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) -> Script[Written]:
-    """Write down that something is done to a letter, unless it is not as it was read.
+    """Write a decision about a letter, unless the letter has changed since it was read.
 
-    A held one is dead from then on: what it waited for was about the letter as it was. Other decisions based on it by
-    what they read before is too late.
+    A held letter is dead from then on: the answer it waited for was about the letter as it was. Other decisions that
+    are based on an earlier read of it come too late.
     """
     letter, decision = change.letter, change.decision
     [(states, _)] = yield "standing_states", {"held": text([(letter.n, letter.token)])}
@@ -169,7 +169,7 @@ def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) 
 
 
 def _written_before(change: LetterDecision) -> Script[Written]:
-    """Look in the history whether this very decision was written."""
+    """Look up in the history whether this very decision was written."""
     rows = yield "history_of", {"numbers": text([change.letter.n])}
     own = {"token": change.letter.token, "mark": change.mark}
     lines = map(msgspec.json.decode, (entry for _, entry in rows))
@@ -181,7 +181,7 @@ def _written_before(change: LetterDecision) -> Script[Written]:
 
 @writes(patience=Patience.LONG, separate=True, size=attrgetter("wanted.limit"))
 def purge(round_: Round, purges: Sequence[Purge]) -> Script[list[Purged]]:
-    """Delete letters, as many as the filter's limit, each with its decision; none unless there are as many as said."""
+    """Delete letters up to the filter's limit, each with its decision; none unless there are as many as confirmed."""
     answers = []
     for each in purges:
         chosen = {**each.wanted._asdict(), "until": each.until}
@@ -200,7 +200,7 @@ def purge(round_: Round, purges: Sequence[Purge]) -> Script[list[Purged]]:
 
 
 def evict(round_: Round, limit: int) -> Script[int]:
-    """Delete dead letters that their queues keep no longer, each with its decision; give how many."""
+    """Delete dead letters that their queues no longer keep, each with its decision; return how many."""
     names = [name for (name,) in (yield "queue_names", {})]
     rules = yield from rules_in_force(names)
     evicted = 0
@@ -225,7 +225,7 @@ def _kept_no_longer(round_: Round, queue: str, rules: QueueRules, limit: int) ->
 
 
 def _delete(round_: Round, rows: Rows, decision: Decision, word: NoticeKind) -> Script[None]:
-    """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
+    """Delete letters, whole. Their keys still answer for as long as those of finished jobs."""
     if not rows:
         return
     numbers = text([n for n, *_ in rows])
@@ -242,7 +242,7 @@ def _delete(round_: Round, rows: Rows, decision: Decision, word: NoticeKind) -> 
 
 
 def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Open a round for letters that are replayed, and close the books of those that are discarded."""
+    """Open a new round for replayed letters, and mark discarded ones as such."""
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
     if replayed:
         by_person = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
@@ -256,16 +256,16 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 
 def _is_a_persons(replay: Transition) -> bool:
-    """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
+    """Return whether a person asked for this replay: an automatic one knows nothing about the world."""
     decision = replay.rider(Decision)
     return replay.actor is not None and (decision is None or decision.kind != "auto_replay")
 
 
-# --- looking for what stopped alike
+# --- grouping letters by cause
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """What groups are made of: one letter. Field order is the statement's."""
+    """One letter, as groups need it. Field order is the statement's."""
 
     n: int
     token: int
@@ -279,7 +279,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 def walk(wanted: SoughtLetters) -> Script[tuple[list[Mark], dict[int, list[str]], int | None]]:
-    """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
+    """Read a batch of letters, newest first, with the histories of replayed ones, and where to continue."""
     end = yield from looked_at(wanted)
     rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()
     marks = [Mark(*row) for row in rows]
@@ -293,13 +293,13 @@ def walk(wanted: SoughtLetters) -> Script[tuple[list[Mark], dict[int, list[str]]
 
 @writes()
 def stamp(_round: Round, stamps: Sequence[tuple[int, int, str]]) -> Script[list[None]]:
-    """Give letters their fingerprints that were written without: number, token, fingerprint."""
+    """Give fingerprints to letters that were written without: number, token, fingerprint."""
     yield "stamp_fingerprints", list(stamps)
     return [None] * len(stamps)
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A letter whose replay was refused under a policy. `decision` is chained, unless the same was said before."""
+    """A letter whose replay a policy refused. `decision` is chained, unless it repeats the last one."""
 
     n: int
     token: int
@@ -312,7 +312,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 @writes(number=number_of)
 def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[list[bool]]:
-    """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
+    """Record that letters may not be replayed; return for each whether it is still the letter asked about."""
     yield from lock_jobs(round_, (each.n for each in refusals))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
     answers = []
@@ -332,5 +332,5 @@ def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
     if status == SCHEDULED:
         letter = sessions.AbandonedReplay(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
         yield from sessions.tell_gave_up(round_, letter)
-    if refused_at is None or status != refusal.status:  # asking again and again fills no chain
+    if refused_at is None or status != refusal.status:  # repeated requests must not fill the chain
         audit.record(round_, refusal.decision)

@@ -1,4 +1,4 @@
-"""What routes about letters answer."""
+"""The answers of routes about letters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from standfast.wings.records.shapes import ShownJob
 class LetterPage(TypedDict):
     """Letters, the newest first. `next_cursor` leads to the older ones; it is null on the last page.
 
-    A page looks at 5,000 letters at most: where few of them fit it may be short, even empty, and have a `next_cursor`.
+    A page reads at most 5,000 letters: if few of them match, it may be short, even empty, and still have a
+    `next_cursor`.
     """
 
     items: list[ShownJob]

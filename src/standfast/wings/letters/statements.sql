@@ -4,7 +4,7 @@
 from job_row: n, token, id, queue, handler, fingerprint, failure, finished_at, replays
 
 -- part: letter_filter
--- What letters are chosen by, besides their labels and what is searched in them.
+-- The filter of letters, except for their labels and for text searched in them.
 (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
   AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
@@ -43,7 +43,7 @@ from job_row: n, token, id, queue, handler, fingerprint, failure, finished_at, r
     AND (payload::json #> string_to_array(:payload_keys, chr(31)))::text IN (:payload_text::text, :payload_literal::text))
 
 -- part: purgeable
--- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
+-- Dead letters, and discarded ones that are not pruned yet; a held letter waits for its answer.
 (state = 'dead' OR triage::json->>'replay_status' = 'discarded') AND pending IS NULL
 
 -- name: count_replays
@@ -129,7 +129,7 @@ ORDER BY j.finished_at LIMIT :limit FOR UPDATE OF j SKIP LOCKED
 -- name: surplus_letters
 -- locks: jobs
 -- waits: no
--- All but the newest; each look walks past those that stay. A step is no surplus: it goes with its workflow.
+-- All but the newest; each run walks past those that stay. A step is not surplus: it is deleted with its workflow.
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state = 'dead' AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled' AND j.n IN (
   SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL

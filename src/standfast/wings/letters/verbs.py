@@ -1,4 +1,4 @@
-"""Dead letters: look at what stopped, and put it back to work under policy."""
+"""Dead letters: look at jobs that stopped, and put them back to work under policy."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ Groups = list[dict[str, Any]]  # inside the class, `list` is the verb
 NOT_GIVEN: Any = object()
 """Stands for a missing result: None is a result."""
 TRIES = 5
-"""How often a replay is decided about, if the policy changes each time before it is written down."""
+"""How often a replay is decided, if the policy changes each time before the decision is written."""
 
 
 class DeadLetters:
-    """What stopped and needs a person. Looking (`list`, `get`, `groups`, `plan`) consumes nothing.
+    """Jobs that stopped and need a person. Reading (`list`, `get`, `groups`, `plan`) changes nothing.
 
-    `replay`, `redrive` and `resolve` put letters right; `amend`, `quarantine` and `discard` change what becomes of one;
-    `export` and `import_` carry them to another store, and `purge` deletes them. Each is told who wants it, and why.
+    `replay`, `redrive` and `resolve` settle letters; `amend`, `quarantine` and `discard` change what becomes of one;
+    `export` and `import_` carry them to another store, and `purge` deletes them. Each takes who wants it, and why.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class DeadLetters:
         cursor: int | None = None,
         queues: Sequence[str] | None = None,
     ) -> Page:
-        """List letters, newest first; the page's `next_cursor` leads to the older ones. With `queues`, those of these.
+        """List letters, newest first; the page's `next_cursor` leads to the older ones. `queues` limits it to these.
 
-        One that had to skip many ends early: it may be short, even empty, and still have a `next_cursor`.
+        A page that had to skip many letters ends early: it may be short, even empty, and still have a `next_cursor`.
         """
         await self._ready()
         wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor, skew=self._store.skew())
@@ -103,7 +103,7 @@ class DeadLetters:
         return found
 
     async def get(self, id: str) -> JobView:
-        """Give one letter, whole."""
+        """Return one letter, whole."""
         _, letter = await self._letter(id)
         return letter
 
@@ -112,11 +112,11 @@ class DeadLetters:
     ) -> dict[str, Any]:
         """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once.
 
-        First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
-        registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
-        before it runs. One that waits for consent is not replayed: the answer is `consent_required`, with what to do.
-        With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
-        person's approval whatever the policy allows, and one in quarantine, or refused consent, is `denied`.
+        First its effects are verified, then the policy is asked. The letter is `resolved` at once if its handler is
+        registered here and every effect exists; otherwise, if the policy allows it, it is `replayed`, and the worker
+        looks before it runs. A letter that waits for consent is not replayed: the answer is `consent_required`, with
+        what to do. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
+        person's approval whatever the policy allows, and one that is quarantined or was refused consent is `denied`.
         """
         by, reason = person(by), optional_reason(reason)
         agent = session is not None and bool(checked_name("session", session))
@@ -133,11 +133,11 @@ class DeadLetters:
     async def _replay(
         self, record: JobRecord, letter: JobView, *, by: str, reason: str | None, agent: bool
     ) -> dict[str, Any] | None:
-        """Decide about a letter as it is now; None if that could not be written down."""
+        """Decide about a letter as it is now; return None if the decision could not be written."""
         if awaits_consent(letter) and await self._store.read(consents.asks_consent(letter.queue, letter.handler)):
             return not_replayed(letter)
         closed = closed_to_agents(letter) if agent else None
-        if closed is not None:  # nothing is written down: the letter stays as the person left it
+        if closed is not None:  # nothing is written: the letter stays as the person left it
             return {"outcome": "denied", "rule": AGENT, "why": closed}
         decided = await self._decider.way_back(record, letter, by=by, reason=reason)
         if decided.move == Move.RESOLVE:
@@ -160,21 +160,21 @@ class DeadLetters:
         return {"rule": permission.rule, **told(decided, by)} if landed else None
 
     async def _ruling(self, record: JobRecord, letter: JobView, *, agent: bool) -> Ruling:
-        """Ask the policy; where an agent asks, a person decides about what might be done twice."""
+        """Ask the policy; if an agent asks, a person decides about work that might be done twice."""
         facts = facts_at(letter, self._store.now() + self._store.skew())
         if facts.demand is not None and await self.approvals.asked_by_agent(record):
-            facts = msgspec.structs.replace(facts, demand=None)  # an agent's question is no rule: it binds no person
+            facts = msgspec.structs.replace(facts, demand=None)  # an agent's request is no rule: it binds no person
         permission = await self._permit(facts)
         return for_agent(permission, letter, await self._store.read(policies.replay_modes())) if agent else permission
 
     async def _check_unmoved(self, record: JobRecord) -> None:
-        """See to it that a letter is as it was: then it was the policy that changed, which is asked again."""
+        """Raise if a letter has changed. If it has not, the policy changed, and is asked again."""
         present = await self._store.read(reads.job(record.row.id, self._store.boot()))
         if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
             raise NotALetter(f"job {record.row.id} is no longer a letter: another decision came first")
 
     async def plan(self, filter: LetterFilter | None = None, *, session: str | None = None) -> dict[str, Any]:
-        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
+        """Predict from the store what a redrive of these letters would do; its `token` carries out exactly that.
 
         With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
         """
@@ -194,15 +194,15 @@ class DeadLetters:
         """Carry a plan out: `canary` letters first, then the rest at a `rate`, until a share of `halt_on` fails again.
 
         It is on disk when this returns, and goes on in any worker, whatever becomes of this process. With `session`, an
-        agent asks: it carries out plans that were made for an agent only.
+        agent asks: it can carry out only plans that were made for an agent.
         """
         course: dict[str, Any] = {"rate": rate, "canary": canary, "halt_on": halt_on}
         return await self.redrives.start(token, by=by, reason=reason, agent=session is not None, **course)
 
     async def resolve(self, id: str, *, by: str, reason: str, result: Any = NOT_GIVEN) -> JobView:
-        """End a letter whose effect is there: its checks are asked, or, with `result=`, it is your word.
+        """End a letter whose effect exists: its checks decide, or, with `result=`, you vouch for it.
 
-        Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
+        Raises NotVerified if a check finds an effect missing, or cannot tell; the letter stays as it is.
         """
         actor = checked_actor(by, reason)
         record, letter = await self._letter(id)
@@ -217,30 +217,30 @@ class DeadLetters:
         """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
-        were replayed and stopped of the same again.
+        were replayed and stopped for the same cause again.
         """
         await self._ready()
         return await groups.groups(self._store, filter or {})
 
     async def amend(self, id: str, payload: Any, *, by: str, reason: str) -> JobView:
-        """Change a letter's payload, the only way to. It passes every check a new one would; nothing runs by itself.
+        """Change a letter's payload; only this can. It passes every check of a new one; nothing runs automatically.
 
         The job keeps its id, and its old key still answers with it; receivers get the key of a new generation.
         Approvals of the old payload are void. Raises NotVerified while an effect may exist that is not recorded: after
-        the change, its check would look for another key. `resolve` checks it.
+        the change, its check would look for another key. `resolve` verifies it.
         """
         await self._ready()
         await self._disposal.amend(id, payload, by, reason)
         return await self._view(id)
 
     async def discard(self, id: str, *, by: str, reason: str) -> JobView:
-        """End a letter that is no longer wanted: it is cancelled, and pruned like what is finished."""
+        """End a letter that is no longer wanted: it is cancelled, and pruned like a finished job."""
         await self._ready()
         await self._disposal.discard(id, by, reason)
         return await self._view(id)
 
     async def quarantine(self, id: str, *, by: str, reason: str, owner: str | None = None) -> JobView:
-        """Set a letter apart for its `owner` to look at: nothing replays it by itself, and its approvals are void."""
+        """Set a letter apart for its `owner` to look at: it is not replayed automatically; its approvals are void."""
         await self._ready()
         await self._disposal.quarantine(id, by, reason, owner)
         return await self._view(id)
@@ -254,10 +254,10 @@ class DeadLetters:
         confirm: int | None = None,
         progress: Heard = no_progress,
     ) -> dict[str, int]:
-        """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
+        """Delete dead and discarded letters for good; held ones stay. None goes unless `confirm` is how many match.
 
-        A `reason` is required only with `confirm`. More than a thousand go in several transactions; `progress` is told
-        how far it is.
+        A `reason` is required only with `confirm`. More than a thousand are deleted in several transactions; `progress`
+        is called with how far it is.
         """
         await self._ready()
         return await self._disposal.purge(filter or {}, by, reason, confirm, progress)
@@ -271,18 +271,18 @@ class DeadLetters:
         reason: str | None = None,
         progress: Heard = no_progress,
     ) -> dict[str, Any]:
-        """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
+        """Write letters to a new file or an open one, one JSON line each, whole: payloads and headers as they are sent.
 
-        Only its owner may read the file: what is hidden elsewhere stands in it.
+        Only its owner may read the file: values that are hidden elsewhere are readable in it.
         """
         await self._ready()
         by = user() if by is None else by
         return await letter_export.export(self._store, to, filter or {}, by=by, reason=reason, progress=progress)
 
     async def import_(self, source: Place, *, by: str, reason: str, progress: Heard = no_progress) -> dict[str, int]:
-        """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
+        """Import letters that `export` wrote, as dead letters with their own ids: a file read twice stores each once.
 
-        A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
+        A letter whose key belongs to another job here is stored without it, and counted as `without_key`.
         """
         await self._ready()
         return await letter_import.bring_in(self._store, source, by=by, reason=reason, progress=progress)

@@ -1,4 +1,4 @@
-"""What a queue's gate said: may work start, or not, and when is it to be asked again. Whatever is no yes is a no."""
+"""What a queue's gate said: whether work may start, and when to ask again. Any answer but a yes counts as a no."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.wings.limits.words import Closing
 OPEN_FOR = 2.0
 """Seconds for which an open gate counts as open before it is asked again."""
 CLOSED_FOR = 5.0
-"""Seconds after which a closed gate is asked again, unless it said when."""
+"""Seconds after which a closed gate is asked again, unless it said when to."""
 LONGEST_CLOSED = 86400.0
 LONGEST_WHY = 200
 
@@ -32,7 +32,7 @@ def _closed(why: str, seconds: float | None = None, *, broken: bool = False) -> 
 
 
 def of_answer(answer: Any) -> GateAnswer:
-    """Read what a function said: True opens, False closes, a number of seconds closes for so long."""
+    """Read a function's answer: True opens, False closes, a number closes for so many seconds."""
     if answer is True:
         return OPEN
     if answer is False:
@@ -43,17 +43,17 @@ def of_answer(answer: Any) -> GateAnswer:
 
 
 def of_reply(status: int | None, retry_after: float | None) -> GateAnswer:
-    """Read what a URL answered: 2xx opens, anything else closes, for as long as its Retry-After says."""
+    """Read a URL's answer: 2xx opens, anything else closes for as long as its Retry-After says."""
     if status is not None and status // 100 == 2:  # noqa: PLR2004 - 2xx is success
         return OPEN
     return _closed(f"it answered HTTP {status}", retry_after)
 
 
 def of_trouble(error: BaseException) -> GateAnswer:
-    """Read a gate that could not be asked: it may be closed for good reason, so it is closed."""
+    """Return the answer for a gate that could not be asked: closed, because it may be closed for a good reason."""
     return _closed(f"it could not be asked: {type(error).__name__}: {error}", broken=True)
 
 
 def of_absence() -> GateAnswer:
-    """Read a gate that is a function of another process."""
+    """Return the answer for a gate that is a function of another process."""
     return _closed("it is a function that this process does not have", broken=True)

@@ -1,4 +1,4 @@
-"""Scripts for what stands between a queue's jobs and their start: gates let candidates pass or park them on sight."""
+"""Scripts for what stands between a queue's jobs and their start: gates let candidates pass, or park them at once."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Barrier(NamedTuple):
     breakers: frozenset[str]
     """The breakers that are not closed."""
     holds: frozenset[str] = frozenset()
-    """The destinations that asked to wait, by their gates."""
+    """The gates of the destinations that asked their callers to wait."""
     shut: Mapping[str, str] = NONE
-    """The handlers that are disabled, and the gates at which their jobs are parked."""
+    """The disabled handlers, and the gates at which their jobs are parked."""
 
     def before(self, handler: str, payload: str) -> tuple[str, ...]:
-        """Name the gates a job must pass, those first that may be shut for long."""
+        """Return the gates a job must pass, first those that may be shut for long."""
         limit, rate = self.rules.concurrency, self.rules.rate
         keyed = any(each is not None and each.key is not None for each in (limit, rate))
         called = handler == HTTP and (self.breakers or self.holds)
@@ -58,12 +58,12 @@ class Barrier(NamedTuple):
         return tuple(gate for gate in named if gate is not None)
 
     def queue_gates(self) -> list[str]:
-        """Name the gates that every job of the queue passes."""
+        """Return the gates that every job of the queue passes."""
         ours = (("limit", self.rules.concurrency), ("rate", self.rules.rate))
         return [gates.of_queue(kind, self.queue) for kind, each in ours if each is not None and each.key is None]  # type: ignore[arg-type]
 
     def room(self, key: str, row: Row | None, now: float) -> Room:
-        """Give what a gate can take."""
+        """Return how many jobs a gate can take."""
         kind = key.partition(":")[0]
         if kind == "limit" and self.rules.concurrency is not None:
             return gates.limit_room(row, self.rules.concurrency)
@@ -75,7 +75,7 @@ class Barrier(NamedTuple):
             return Room(0 if key in self.shut.values() else EVERYTHING, stays=False)
         if kind == holds.KIND:
             return Room(0 if key in self.holds else EVERYTHING, stays=False)
-        return Room(EVERYTHING, stays=kind != "rate")  # the rules have changed since it got a ticket
+        return Room(EVERYTHING, stays=kind != "rate")  # the rules have changed since the job got its ticket
 
 
 def _gate(kind: gates.Kind, queue: str, key: str | None, payload: Any) -> str:
@@ -83,14 +83,14 @@ def _gate(kind: gates.Kind, queue: str, key: str | None, payload: Any) -> str:
 
 
 def depends_on(handler: str, payload: Any, rules: QueueRules) -> str | None:
-    """Name the breaker that stands before a job, if any."""
+    """Return the breaker that stands before a job, if any."""
     return gates.breaker_of(rules.breaker, payload if handler == HTTP else None)
 
 
 def barrier(
     round_: Round, queue: str, rules: QueueRules, handlers: Collection[str], disabled: Mapping[str, str] = NONE
 ) -> Script[Barrier | None]:
-    """Look what stands before a queue's jobs: nothing, for most queues, and then this costs nothing."""
+    """Find out what stands before a queue's jobs: for most queues nothing, and then this costs nothing."""
     shut: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
     if HTTP in handlers or holds.names_destinations(rules):
@@ -104,7 +104,7 @@ def barrier(
 
 
 def room_for(round_: Round, before: Barrier) -> Script[tuple[int, float | None]]:
-    """Give how many of a queue can start at most, and after how many seconds there may be more, if that is known."""
+    """Return how many jobs of a queue can start at most, and after how many seconds there may be more, if known."""
     whole = before.queue_gates()
     if not whole:
         return EVERYTHING, None
@@ -118,7 +118,7 @@ def room_for(round_: Round, before: Barrier) -> Script[tuple[int, float | None]]
 
 
 class GateResult(NamedTuple):
-    """Who of the candidates starts, with the gates it takes places of, how many were parked, how many left alone.
+    """Which candidates start, with the gates they take places of; how many were parked, and how many left alone.
 
     `again` is after how many seconds one of those gates opens by itself.
     """
@@ -130,7 +130,7 @@ class GateResult(NamedTuple):
 
 
 def pass_gates(round_: Round, before: Barrier, numbers: Sequence[int], slots: int) -> Script[GateResult]:
-    """Let candidates pass their gates or park them on sight; write down what that takes."""
+    """Let candidates pass their gates, or park them at once; record the places and tokens that this takes."""
     rows = yield "candidates", {"numbers": text(list(numbers))}
     candidates = [
         Candidate(n, before.before(handler, payload), frozenset(_read_keys(occupies) if occupies else ()))
@@ -177,7 +177,7 @@ def _after(
     started: Sequence[tuple[int, list[str]]],
     waited_for: bool,
 ) -> Row | None:
-    """Give a gate after so many took a place or a token of it."""
+    """Return a gate after `taken` jobs took a place or a token of it."""
     now = round_.now
     if row.kind == "limit" and before.rules.concurrency is not None:
         return row._replace(capacity=before.rules.concurrency.limit, used=row.used + taken)
@@ -193,7 +193,7 @@ def _after(
 
 
 def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> Script[bool]:
-    """Take note that a queue's gate is closed; tell whether that is news, so that what would start now is parked.
+    """Record that a queue's gate is closed; return whether that is new: then the jobs that would start are parked.
 
     A gate that holds nothing back leaves no trace.
     """
@@ -213,14 +213,14 @@ def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> S
 
 
 def park_at_gate(queue: str, numbers: Iterable[int]) -> Script[None]:
-    """Park what would have started, so that it is seen what it waits for."""
+    """Park the jobs that would have started, so that people can see what they wait for."""
     parked = [(n, gates.of_queue("gate", queue), None, 1) for n in numbers]
     if parked:
         yield "park_jobs", parked
 
 
 def opened(round_: Round, queue: str) -> Script[None]:
-    """Let through what waits at a queue's gate, now that it is open."""
+    """Let through the jobs that wait at a queue's gate, now that it is open."""
     key = gates.of_queue("gate", queue)
     if not (yield from ours.read_gates([key])) or not (yield from ours.try_gates([key])):
         return

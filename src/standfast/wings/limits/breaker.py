@@ -1,4 +1,4 @@
-"""What the end of an attempt says about the thing it depends on, and what becomes of a probe that was not answered."""
+"""What the end of an attempt says about the job's dependency, and what becomes of a probe that was not answered."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from standfast.rules import QueueRules
 from standfast.wings.limits import words as gates
 
 ANSWERS = "rate_limited"
-"""A receiver that says "slow down" is up: a rate or the time it names paces it, and no breaker is needed."""
+"""A receiver that says "slow down" is up: a rate or the time it names slows the jobs, and no breaker is needed."""
 
 _read = msgspec.json.Decoder().decode
 
 
 def report_dependency(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
-    """Add to a decided change what it says about the job's dependency. A probe that did not arrive spends nothing."""
+    """Add to a decided change what it says about the job's dependency. A probe that did not arrive is free."""
     if rules.breaker is None or (claim.handler != HTTP and rules.breaker.dependency is None):
         return decided
     gate = gates.breaker_of(rules.breaker, _read(claim.payload) if claim.handler == HTTP else None)
@@ -32,7 +32,7 @@ def report_dependency(claim: Claim, outcome: Outcome, rules: QueueRules, decided
 
 
 def dependency_answered(outcome: Outcome) -> bool | None:
-    """Tell whether the dependency answered; None if the attempt does not say. To be refused is an answer."""
+    """Return whether the dependency answered; None if the attempt does not say. A refusal is an answer."""
     match outcome:
         case Succeeded():
             return True
@@ -51,7 +51,7 @@ def dependency_answered(outcome: Outcome) -> bool | None:
 
 
 def _given_back(decided: Transition) -> Transition:
-    """Let a probe that found the dependency still away wait on: it was asked to look, not to try in earnest."""
+    """Let a probe that found the dependency still away wait on: it was only meant to look, so it spends no attempt."""
     failure = decided.attempt_failure
     again = msgspec.structs.replace(decided, move=Move.GIVE_BACK, delay=0.0, spends=-1, defers=1, failure=None)
     return again if failure is None else again.carrying(AttemptFailure(failure))

@@ -1,4 +1,4 @@
-"""Claims from queues that something holds back: gates let candidates pass, or park them where it is seen."""
+"""Claims from queues that something holds back: gates let candidates pass, or park them visibly."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits.barriers import Barrier
 
 PASSES = 16
-"""How often one claim looks for others in place of those it parked; then it lets others have their turn."""
+"""How often one claim looks for more jobs in place of those it parked; then other claims have their turn."""
 
 
 def claim_regulated(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
-    """Claim from a queue that something may hold back."""
+    """Claim from a queue whose jobs something may hold back."""
     if rules.gate is not None and not (yield from _admitted(round_, demand, rules)):
         return NOTHING
     disabled: Mapping[str, str] = barriers.NONE
@@ -56,9 +56,9 @@ def claim_regulated(round_: Round, worker: str, demand: QueueDemand, rules: Queu
 
 
 def claim_this(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules, n: int) -> Script[list[Claim]]:
-    """Take one job that waits, unless something stands before it: then it stays, or is parked, as for any claim.
+    """Claim one waiting job, unless a gate stands before it: then it stays or is parked, as for any claim.
 
-    A handler that is disabled is called all the same: its own error decides.
+    A disabled handler is still called: its own error decides.
     """
     if demand.ready is not None:
         yield from probes.record_probes(round_, demand.queue, demand.ready)
@@ -76,9 +76,10 @@ def claim_this(round_: Round, worker: str, demand: QueueDemand, rules: QueueRule
 
 
 def _admitted(round_: Round, demand: QueueDemand, rules: QueueRules) -> Script[bool]:
-    """Apply what the queue's admission gate answered; nothing starts without asking it.
+    """Apply the answer of the queue's admission gate; no job starts without asking it.
 
-    What would start now is parked once for each closing, so that it is seen what it waits for. The rest stays.
+    The jobs that would start now are parked, once for each closing, so that people can see what they wait for. The
+    rest stays.
     """
     if demand.admission == "open":
         yield from barriers.opened(round_, demand.queue)
@@ -94,7 +95,7 @@ def _admitted(round_: Round, demand: QueueDemand, rules: QueueRules) -> Script[b
 def _take_what_passes(
     round_: Round, worker: str, demand: QueueDemand, before: Barrier
 ) -> Script[tuple[list[int], float | None, Stamps]]:
-    """Take what its gates let pass. The rest is parked and leaves the index, so it is not scanned twice."""
+    """Take the jobs that their gates let pass. The rest is parked and leaves the index, so it is not scanned again."""
     taken: list[int] = []
     again: list[float] = []
     stamps: Stamps = {}

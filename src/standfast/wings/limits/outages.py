@@ -1,4 +1,4 @@
-"""A dependency that does not answer: how it is worded, and the verb that has it tried at once."""
+"""A dependency that does not answer: its wording, and the verb that tries it at once."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from standfast.wings.records.figures import span
 from standfast.wings.threads import scripts as threads
 
 LOOKED_AT = 1000
-"""How many of the jobs that wait for it are looked at for the queues whose workers are woken."""
+"""How many of the jobs that wait for it are read to find the queues whose workers are woken."""
 
 
 class Outage(msgspec.Struct, frozen=True):
-    """Something that jobs depend on and that has not answered since a moment."""
+    """A dependency of jobs that has not answered since a moment."""
 
     dependency: str
     since: datetime
     next_try: float | None
-    """Seconds until one job tries it again; None while one does."""
+    """Seconds until a job tries it again; None while one does."""
 
     def __str__(self) -> str:
-        """Word it for people."""
+        """Return the text for people."""
         soon = "it is being tried now" if not self.next_try else f"next try in {span(self.next_try)}"
         return f"{self.dependency} has not answered since {clock(self.since)}; {soon}"
 
 
 def clock(at: datetime) -> str:
-    """Write the time of day, and the day where it was another."""
+    """Return the time of day, with the date if it was not today."""
     at = at.astimezone(UTC)
     today = at.date() == datetime.now(UTC).date()
     return f"{at:%H:%M} UTC" if today else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def dependency_of(key: str) -> str:
-    """Give what the breaker with this key guards."""
+    """Return the dependency that the breaker with this key guards."""
     return key.partition(":")[2]
 
 
 def breaker_words(gate: dict[str, Any]) -> str:
-    """Say how a breaker stands, by what it guards; `gate` is as `stats` shows it."""
+    """Describe a breaker by the dependency it guards; `gate` is as `stats` shows it."""
     name = dependency_of(gate["key"])
     match gate["state"]:
         case "closed":
@@ -60,7 +60,7 @@ def breaker_words(gate: dict[str, Any]) -> str:
 
 @writes()
 def try_now(round_: Round, dependencies: Sequence[str]) -> Script[list[bool]]:
-    """Let the first job that waits for a dependency try it at once; answer whether anything was held back."""
+    """Let the first job that waits for a dependency try it at once; return whether any job was held back."""
     keys = [gates.of_dependency(each) for each in dependencies]
     yield from threads.lock(round_, keys)
     known = yield from ours.read_gates(keys)

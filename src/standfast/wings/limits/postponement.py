@@ -1,4 +1,4 @@
-"""A receiver that refuses for now and says when to come back is no failure: the attempt is given back until then."""
+"""If a receiver refuses temporarily and says when to come back, that is no failure: the job waits until then."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _read = msgspec.json.Decoder().decode
 
 
 class Refused(Carried, frozen=True):
-    """The job's receiver refused it for now and said when to come back."""
+    """The job's receiver refused it temporarily and said when to come back."""
 
     @property
     def history_marks(self) -> Mapping[str, Any]:
-        """Mark the line."""
+        """Mark the line of the history."""
         return {"refused": True}
 
     def next_step(self, end: Transition) -> tuple[int, str]:
-        """Say how long it waits."""
+        """Say how long the job waits."""
         return logging.INFO, f"its receiver asked to wait {span(end.delay)}, and no attempt is spent"
 
 
 def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
-    """Give a refused attempt back, with the time its receiver named; what was decided otherwise stays as it is.
+    """Give a refused attempt back, with the time its receiver named; return any other decision unchanged.
 
-    After so many refusals in a row the attempt counts, so that a receiver which never lets anybody in is noticed.
+    After `MOST_IN_A_ROW` refusals in a row the attempt counts, so that a receiver which never accepts is noticed.
     """
     if not isinstance(outcome, Failed) or not outcome.refused or claim.refusals >= MOST_IN_A_ROW:
         return decided
@@ -62,7 +62,7 @@ def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transi
 
 
 def _hold(claim: Claim, rules: QueueRules, wait: float) -> HoldRequest | None:
-    """Ask that the queue's other jobs for the same destination wait, too."""
+    """Return the request that the queue's other jobs for the same destination wait too."""
     request = claim.handler == HTTP
     if not wait or not (request or holds.names_destinations(rules)):
         return None

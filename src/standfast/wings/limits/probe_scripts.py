@@ -1,4 +1,4 @@
-"""Scripts for handlers whose probes say no: their jobs are parked where it is seen, unless another process has them."""
+"""Scripts for handlers whose probes say no: their jobs are parked visibly, unless the handler is up elsewhere."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Row
 
 RELEASED_AT_ONCE = 1000
-"""How many jobs a handler that is back gets at once; the others follow with the next claims."""
+"""How many jobs follow at once when a handler is back; the others follow with the next claims."""
 
 
 class DisabledHandlers(NamedTuple):
-    """The handlers whose jobs are parked, with the gate they are parked at, and those that are left to others."""
+    """The handlers whose jobs are parked, each with its gate, and those whose jobs are left to other processes."""
 
     shut: dict[str, str]
     left: frozenset[str]
 
 
 def record_probes(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Script[DisabledHandlers]:
-    """Take note of what a process says of its handlers' probes: None is a yes, a text is why not."""
+    """Record what a process says about its handlers' probes: None is a yes, a text says why not."""
     keys = {handler: gates.of_key("probe", queue, handler) for handler in sorted(ready)}
     known = yield from ours.read_gates(keys.values())
     tried = yield from ours.try_gates(
@@ -58,7 +58,7 @@ def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) ->
 
 
 def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
-    """Let follow what waits for a handler that is back."""
+    """Let the jobs follow that wait for a handler that is back."""
     queue, handler = whose
     if not gates.disabled(row).up:
         round_.notices[NoticeKind.REGISTRY_AUTO_RECOVERED, queue].append(handler)
@@ -70,7 +70,7 @@ def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
 
 @writes()
 def override_disabled(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
-    """Let jobs run although their handler is disabled, because a person asked for it; answer whether one waits."""
+    """Let jobs run although their handler is disabled, because a person asked; return for each whether it waited."""
     answers = []
     for job_id in ids:
         rows = yield "insist_on_job", {"id": job_id, "now": round_.now}

@@ -1,4 +1,4 @@
-"""Health checks of what jobs depend on: a function that says yes, or a URL that answers 2xx. Asking changes nothing."""
+"""Health checks of dependencies: a function that says yes, or a URL that answers 2xx. Asking changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.wings.http.sender import Sender
 from standfast.wings.http.words import HttpRequest
 
 Probe = str | Callable[[], Any]
-"""A URL, or a function without arguments, plain or async, that says True; a text or a collection is no yes."""
+"""A URL, or a function without arguments, plain or async, that returns True; text or a collection is not a yes."""
 Requires = Probe | Sequence[Probe]
 """What `requires=` takes: probes, each a function that says yes or a URL that answers 2xx."""
 LONGEST_ANSWER = 10.0
@@ -23,7 +23,7 @@ LONGEST_WORDS = 200
 
 
 def checked_probes(requires: Any) -> tuple[Probe, ...]:
-    """Check what `requires=` was given: one probe or several, each a function or a URL."""
+    """Check the value of `requires=`: one probe or several, each a function or a URL."""
     found = requires if isinstance(requires, Sequence) and not isinstance(requires, str) else (requires,)
     for probe in found:
         check_probe(probe)
@@ -31,7 +31,7 @@ def checked_probes(requires: Any) -> tuple[Probe, ...]:
 
 
 def check_probe(probe: Probe) -> None:
-    """Refuse what cannot be asked, before anybody waits for it."""
+    """Refuse a probe that cannot be asked, before a job waits for it."""
     if callable(probe):
         return
     if not isinstance(probe, str):
@@ -43,7 +43,7 @@ def check_probe(probe: Probe) -> None:
 
 
 async def says_no(probe: Probe, sender: Sender, seconds: float = LONGEST_ANSWER) -> str | None:
-    """Ask once; give why it is not up, or None if it is. Whatever goes wrong with asking is a no."""
+    """Ask once; return why the dependency is not up, or None if it is. An error while asking counts as a no."""
     asking = with_timeout(_answer(probe, sender, seconds), seconds)
     [answer] = await asyncio.gather(asking, return_exceptions=True)
     if isinstance(answer, TimeoutError):
@@ -58,5 +58,5 @@ async def _answer(probe: Probe, sender: Sender, seconds: float) -> str | None:
         reply = await sender.ask(probe, seconds)
         return f"HTTP {reply.status}" if reply.refuses else None
     answer = await call_user_code(probe)
-    unclear = isinstance(answer, str | tuple | list | dict)  # `(False, "down")` is something, and means no
+    unclear = isinstance(answer, str | tuple | list | dict)  # `(False, "down")` is truthy, but means no
     return None if answer and not unclear else printable(f"it said {answer!r}"[:LONGEST_WORDS])

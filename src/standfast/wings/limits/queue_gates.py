@@ -1,4 +1,4 @@
-"""Asks the gates of queues before anything of them starts: outside any transaction, and not more often than needed."""
+"""Asks the gates of queues before their jobs start: outside any transaction, and not more often than needed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from standfast.wings.limits.words import Closing
 log = logging.getLogger("standfast.worker")
 
 WITHIN = 10.0
-"""Seconds a gate has to answer; a late answer is none."""
+"""Seconds a gate has to answer; a late answer does not count."""
 
 Gate = Callable[..., Any]
 Ask = Callable[[str, float], Awaitable[Reply]]
 
 
 class QueueGates:
-    """What the gates of a worker's queues said last. `functions` are the gates that this process has, by queue."""
+    """The last answers of the gates of a worker's queues. `functions` are the gates in this process, by queue."""
 
     def __init__(self, functions: Mapping[str, Gate], ask: Ask) -> None:
         self._functions = functions
@@ -37,12 +37,12 @@ class QueueGates:
         self._answers: dict[str, tuple[GateAnswer, float]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._unanswered: set[str] = set()
-        """The queues whose plain function is being called, on a thread of its own."""
+        """The queues whose plain function is being called, each on a thread of its own."""
         self.refusals = 0
-        """How often a gate could not be asked, or gave no answer one can read."""
+        """How often a gate could not be asked, or gave an unreadable answer."""
 
     def learn(self, queue: str, gate: str | None) -> None:
-        """Take note of the gate that a queue's rules in force name."""
+        """Note the gate that a queue's rules in force name."""
         if gate is None:
             self.gates.pop(queue, None)
         elif self.gates.get(queue) != gate:
@@ -50,16 +50,16 @@ class QueueGates:
             self._answers.pop(queue, None)
 
     def answer(self, queue: str) -> Literal["open"] | Closing | None:
-        """Give what a queue's gate said, while that holds; None if it is to be asked, or there is none."""
+        """Return what a queue's gate said, while that holds; None if it must be asked, or there is no gate."""
         answer, until = self._answers.get(queue, (None, 0.0))
         return answer.admission if answer and asyncio.get_running_loop().time() < until else None
 
     def must_ask(self, queue: str) -> bool:
-        """Tell whether a queue has a gate whose answer does not hold any more."""
+        """Return whether a queue has a gate whose answer no longer holds."""
         return queue in self.gates and self.answer(queue) is None
 
     def ask(self, queue: str, then: Callable[[float], None]) -> None:
-        """Ask a queue's gate, unless that is under way; `then` hears when, in seconds, to look at the queue again."""
+        """Ask a queue's gate, unless that is under way; call `then` with the seconds until the queue's next look."""
         if queue not in self._asking:
             task = asyncio.get_running_loop().create_task(self.ask_now(queue))
             self._asking[queue] = task
@@ -75,7 +75,7 @@ class QueueGates:
             then(answer.holds)
 
     async def ask_now(self, queue: str) -> None:
-        """Ask a queue's gate and remember what it says."""
+        """Ask a queue's gate and remember its answer."""
         answer = await self._say(queue, self.gates[queue])
         if isinstance(answer.admission, Closing) and answer.admission.broken:
             self.refusals += 1
@@ -96,12 +96,12 @@ class QueueGates:
         return admission.of_reply(reply.status, requested_wait(lambda name: reply.headers.get(name.lower())))
 
     async def _call(self, queue: str) -> GateAnswer:
-        """Call a function, beside the loop if it is a plain one; it may take the queue's name."""
+        """Call a gate's function, in a thread if it is a plain one; it may take the queue's name."""
         gate = self._functions[queue]
         given = (queue,) if _takes_one(gate) else ()
         if inspect.iscoroutinefunction(gate) or inspect.iscoroutinefunction(getattr(gate, "__call__", None)):  # noqa: B004
             return admission.of_answer(await gate(*given))
-        if queue in self._unanswered:  # a thread cannot be stopped, and one that hangs is enough
+        if queue in self._unanswered:  # a thread cannot be stopped, and one hanging thread is enough
             raise TimeoutError("it has not answered the last question yet")
         answer = await run_in_thread(self._called, queue, gate, given)
         return admission.of_answer(await answer if inspect.isawaitable(answer) else answer)
@@ -114,7 +114,7 @@ class QueueGates:
             self._unanswered.discard(queue)
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Cancel the questions under way."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()

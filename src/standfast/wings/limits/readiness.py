@@ -1,4 +1,4 @@
-"""Which handlers this process can run: those whose probes say yes. A no disables a handler here until a later yes."""
+"""Which handlers this process can run: those whose probes say yes. A no disables a handler until a later yes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Asking = dict[Key, "asyncio.Task[None]"]
 
 
 class ProbeState:
-    """What was last heard of a handler's probes."""
+    """The last answer of a handler's probes."""
 
     __slots__ = ("asked_at", "doubted", "why")
 
     def __init__(self, why: str | None, asked_at: float) -> None:
         self.why = why
-        """What said no; None is a yes."""
+        """Why a probe said no; None is a yes."""
         self.asked_at = asked_at
         self.doubted = False
-        """Whether a call has failed since in a way that may pass: the yes may not hold any more."""
+        """Whether an attempt got no answer from a dependency since: the yes may no longer hold."""
 
 
 class Readiness:
     """Asks the probes of handlers: before the first call, again after a no or a doubt, never twice within a cooldown.
 
-    However many ask at once, a handler has one question under way.
+    However many callers ask at once, each handler has one question under way.
     """
 
     def __init__(
@@ -49,24 +49,24 @@ class Readiness:
     # --- one handler
 
     def why_not(self, handler: Handler) -> str | None:
-        """Give why a handler is disabled here; None if it is not, as far as anybody asked."""
+        """Return why a handler is disabled here; None if it is not, as far as is known."""
         known = self._known.get(_key(handler))
         return None if known is None else known.why
 
     def doubt(self, queue: str, name: str) -> None:
-        """Take note that an attempt of a handler got no answer from what it depends on."""
+        """Note that an attempt of a handler got no answer from a dependency."""
         known = self._known.get((queue, name))
         if known is not None:
             known.doubted = True
 
     def take_recovered(self, queue: str, name: str) -> bool:
-        """Tell, once, whether a handler is back that was disabled."""
+        """Return, once, whether a disabled handler is back."""
         found = (queue, name) in self._recovered
         self._recovered.discard((queue, name))
         return found
 
     async def refresh(self, handler: Handler) -> None:
-        """Ask a handler's probes, unless their last answer still holds; share a question that is under way."""
+        """Ask a handler's probes, unless their last answer still holds; join a question that is under way."""
         if self._is_due(handler):
             await asyncio.shield(self._question(handler))
 
@@ -101,14 +101,14 @@ class Readiness:
     # --- the handlers of a queue
 
     def words(self, queue: str) -> dict[str, str | None] | None:
-        """Give what is known of those handlers of a queue that require anything: why not, or None for a yes."""
+        """Return what is known of a queue's handlers that have probes: why not, or None for a yes."""
         found = self.registry.requiring(queue)
         return {handler.name: self.why_not(handler) for handler in found} if found else None
 
     def must_wait(self, queue: str, then: Callable[[float], None]) -> bool:
-        """Ask what is to be asked; tell whether a handler is among it of which nothing is known yet.
+        """Ask the probes that are due; return whether nothing is known yet of one of these handlers.
 
-        `then` hears after how many seconds to look at the queue again.
+        `then` is called with the seconds after which to look at the queue again.
         """
         due = [handler for handler in self.registry.requiring(queue) if self._is_due(handler)]
         for handler in due:
@@ -125,7 +125,7 @@ class Readiness:
             then(self._holds_for(known))
 
     async def refresh_queue(self, queue: str) -> None:
-        """Ask what is to be asked of a queue's handlers, and wait for the answers."""
+        """Ask the probes of a queue's handlers that are due, and wait for the answers."""
         for handler in self.registry.requiring(queue):
             await self.refresh(handler)
 

@@ -1,7 +1,7 @@
-"""Scripts for limits, rates and breakers after the claim: who is let through next, what an end gives back and says.
+"""Scripts for limits, rates and breakers after the claim: which jobs are let through next, and what an end gives back.
 
-A claim only tries the locks of these gates and leaves alone what is in other hands. An end waits for them,
-but only after every script of its round that waits for anything else: see `turns`.
+A claim only tries the locks of these gates, and skips gates that another transaction holds. An end waits for them, but
+only after every script of its round that waits for other locks: see application/wings.py.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from standfast.wings.limits.words import DependencyAnswer, Report, Row
 from standfast.wings.threads import scripts as threads
 
 OPENED_PER_CLAIM = 100
-"""How many gates whose time has come one claim opens; more wait for the next."""
+"""How many due gates one claim opens; more wait for the next claim."""
 MENDED_PER_SWEEP = 1000
-"""How many gates one sweep puts right; more wait for the next, and those that are right are not among them."""
+"""How many wrong gates one sweep corrects; more wait for the next sweep."""
 LOOKED_AT_FOR_A_PROBE = 1000
-"""How many of those who wait at a breaker are looked at for one that can start now."""
+"""How many of the jobs that wait at a breaker are read to find one that can start now."""
 UNTAKEN_AFTER = 60.0
 """Seconds after which an unused ticket goes to another job."""
 COUNTED = frozenset({"limit", "breaker", "probe", "hold"})
-"""Kinds of gates that say nothing while nothing is counted and no time is set."""
+"""Kinds of gates that mean nothing while nothing is counted and no time is set."""
 NOTHING = DependencyAnswer(None, 1, 0.0)
 NO_REPORT = Report()
 
@@ -37,7 +37,7 @@ Found = dict[str, Row]
 
 
 class End(NamedTuple):
-    """An end of a job that had passed gates, or that depends on something with a breaker."""
+    """The end of an attempt whose job had passed gates, or has a dependency with a breaker."""
 
     n: int
     id: str
@@ -46,25 +46,25 @@ class End(NamedTuple):
     dependency: str | None = None
     word: DependencyAnswer | None = None
     waits: bool = False
-    """Whether it goes back to wait for the dependency."""
+    """Whether the job goes back to wait for the dependency."""
     hold: HoldRequest | None = None
 
 
 class Ends(RoundState):
-    """What ended attempts took of gates and say about what they depend on: given back before the round closes."""
+    """What ended attempts had taken of gates, and say about their dependencies: settled before the round closes."""
 
     def __init__(self) -> None:
         self.ended: list[End] = []
         self.mends = False
-        """Whether the gates are compared with what runs."""
+        """Whether to compare the gates with the running jobs."""
 
     def absorb(self, other: Ends) -> None:
-        """Give back what a part of the round ended, too."""
+        """Also settle what a part of the round ended."""
         self.ended += other.ended
 
 
 def note_ends(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[None]:
-    """Note what these moves give back to gates, and what they say about what they depend on."""
+    """Note what these moves give back to gates, and say about their jobs' dependencies."""
     yield from ()
     places = {n: mark[0] for n, mark in marks.items() if mark[0] is not None}
     ended = [_end(each, places) for each in moved if each.n in places or _says_something(each)]
@@ -84,25 +84,25 @@ def _end(moved: Transition, places: Mapping[int, list[str]]) -> End:
 
 
 def ask_to_mend(round_: Round) -> Script[None]:
-    """Have the gates compared with what runs, when the round settles."""
+    """Ask for the gates to be compared with the running jobs when the round settles."""
     yield from ()
     round_.state(Ends).mends = True
 
 
 def read_gates(keys: Iterable[str]) -> Script[Found]:
-    """Read these gates, by key."""
+    """Return these gates, by key."""
     rows = yield "read_gates", {"gates": text(sorted(keys))}
     return {row[0]: Row(*row) for row in rows}
 
 
 def try_gates(keys: Iterable[str]) -> Script[set[str]]:
-    """Lock those of these gates that are free."""
+    """Lock those of these gates that are free; return their keys."""
     wanted = sorted(keys)
     return {key for (key,) in (yield "try_gates", {"gates": text(wanted)})} if wanted else set()
 
 
 def write_gates(rows: Iterable[Row]) -> Script[None]:
-    """Write gates as they are now, and forget those that say nothing any more."""
+    """Write gates as they are now, and delete those that no longer mean anything."""
     changed = sorted(rows)
     if changed:
         yield "write_gates", [tuple(row) for row in changed]
@@ -115,10 +115,10 @@ def write_gates(rows: Iterable[Row]) -> Script[None]:
 
 
 def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
-    """Put changed rules in force for what already waits: all that is parked may try again, under the new numbers.
+    """Put changed rules in force for waiting jobs: all parked jobs may try again, under the new numbers.
 
-    Limits keep their rows: what runs still takes places, and the next job parked there writes the new limit. At the
-    limit of a whole queue no job is parked, so it is written here: an end must know that it made room.
+    Limits keep their rows: running jobs still take places, and the next job parked there writes the new limit. At the
+    limit of a whole queue no job is parked, so the new limit is written here: an end must know that it made room.
     """
     for queue, rules in changed.items():
         spent = [gates.of_queue("rate", queue), gates.of_queue("gate", queue)]
@@ -134,7 +134,7 @@ def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
 
 
 def let_through(round_: Round, wanted: dict[str, int], *, ticket: bool = True, after: int = 0) -> Script[Counter[str]]:
-    """Make the oldest jobs that wait at these gates claimable, so many of each; give how many there were."""
+    """Make the oldest jobs that wait at these gates claimable, so many at each; return how many there were."""
     moved: Counter[str] = Counter()
     numbers = {key: number for key, number in wanted.items() if number > 0}
     if not numbers:
@@ -152,7 +152,7 @@ def let_through(round_: Round, wanted: dict[str, int], *, ticket: bool = True, a
 
 
 def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> Script[None]:
-    """Free places of limits, and give them to those who wait for them longest. The gates are locked."""
+    """Free places of limits, and give them to the jobs that have waited longest. The caller has locked the gates."""
     rows = [row for row in (yield from read_gates(freed)).values() if row.kind == "limit"]
     used = {row.key: max(0, row.used - freed[row.key]) for row in rows}
     moved = yield from let_through(round_, {row.key: (row.capacity or 0) - used[row.key] for row in rows})
@@ -163,9 +163,9 @@ def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> S
 
 
 def open_due(round_: Round, served: Collection[str]) -> Script[None]:
-    """Open the gates whose time has come: rates that have tokens again, breakers that may be probed or are back.
+    """Open the gates that are due: rates that have tokens again, breakers that may be probed or are back.
 
-    `served` are the queues that workers claim from just now.
+    `served` are the queues that workers are claiming from now.
     """
     due = yield "due_gates", {"now": round_.now, "limit": OPENED_PER_CLAIM}
     tried = yield from try_gates(key for (key,) in due)
@@ -184,7 +184,7 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
         return gates.metered(row, found.spent(round_.now, moved), round_.now, waited_for=waiting)
     if row.kind == holds.KIND:
         return (yield from _follow(round_, row))
-    if row.kind == "probe":  # the process that said so is gone, or has changed its answer
+    if row.kind == "probe":  # the process that said no is gone, or has changed its answer
         yield from let_through(round_, {row.key: OPENED_PER_CLAIM}, ticket=False)
         return row._replace(opens_at=round_.now if (yield from _anyone(row.key)) else None)
     match gates.circuit(row).state:
@@ -192,7 +192,7 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
             return (yield from _probe(round_, row, served))
         case "recovering":
             return (yield from _recover(round_, row))
-        case _:  # its probe is under way, or lost: a sweep finds out
+        case _:  # its probe is under way or lost: a sweep finds out
             return row._replace(opens_at=round_.now + gates.PROBE_PATIENCE)
 
 
@@ -202,9 +202,9 @@ def _anyone(key: str) -> Script[bool]:
 
 
 def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
-    """Let one job through, and never the same twice in a row while there are others.
+    """Let one job through as the probe, and never the same one twice in a row while there are others.
 
-    Of several queues behind one breaker, a paused one must not keep it shut for the others: its jobs are not claimed.
+    A paused queue must not keep a breaker shut for the others behind it: jobs of a paused queue are not claimed.
     """
     last, waiting = gates.circuit(row).last, []
     for behind in (last, 0):
@@ -224,7 +224,7 @@ def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
 
 
 def _follow(round_: Round, row: Row) -> Script[Row]:
-    """Release the next batch that waited for a destination, and forget it once none waits."""
+    """Release the next batch that waits for a destination, and forget the destination once no job waits."""
     batch = holds.read(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
     if moved[row.key] < batch and not (yield from _anyone(row.key)):
@@ -233,7 +233,7 @@ def _follow(round_: Round, row: Row) -> Script[Row]:
 
 
 def _recover(round_: Round, row: Row) -> Script[Row]:
-    """Let the next batch follow a probe that was answered."""
+    """Let the next batch of jobs follow a probe that was answered."""
     batch = gates.circuit(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
     if moved[row.key] < batch and not (yield from _anyone(row.key)):
@@ -245,7 +245,7 @@ def _recover(round_: Round, row: Row) -> Script[Row]:
 
 
 def settle(round_: Round) -> Script[None]:
-    """Give back what the ends of this round had taken, and hear what they say: the last locks that are waited for."""
+    """Give back what this round's ends had taken, and apply what they say. Later a round waits only for the audit."""
     kept = round_.state(Ends)
     ends, kept.ended = kept.ended, []
     if ends:
@@ -261,7 +261,7 @@ def settle(round_: Round) -> Script[None]:
 
 
 def _record_ends(round_: Round, ends: Sequence[End]) -> Script[None]:
-    """Tell the breakers. What answers and has no breaker yet is nothing new, and nothing is locked for it."""
+    """Update the breakers. A dependency that answers and has no breaker row needs no change, and no lock."""
     named = {key for end in ends for key in (*end.places, end.dependency) if key and key.startswith("breaker:")}
     if not named:
         return
@@ -277,7 +277,7 @@ def _record_ends(round_: Round, ends: Sequence[End]) -> Script[None]:
 
 
 def _update_breaker(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
-    """Have a breaker hear the ends of attempts, in their order."""
+    """Apply the ends of attempts to a breaker, in their order."""
     was = gates.circuit(row).state
     for end in ends:
         before = gates.blocks(row)
@@ -302,7 +302,7 @@ def _held_gates(ends: Sequence[End]) -> set[str]:
 
 
 def _hold_back(round_: Round, ends: Sequence[End]) -> Script[None]:
-    """Leave destinations alone for as long as they asked; jobs chosen for them meanwhile are parked."""
+    """Hold jobs back from destinations for as long as those asked; jobs chosen for them meanwhile are parked."""
     requests = [(end, end.hold) for end in ends if end.hold is not None]
     if not requests:
         return
@@ -318,7 +318,7 @@ def _hold_back(round_: Round, ends: Sequence[End]) -> Script[None]:
 
 
 def _mend(round_: Round) -> Script[None]:
-    """Compare the gates with what runs, so that no job waits in vain. This waits for no lock."""
+    """Compare the gates with the running jobs, so that no job waits in vain. This waits for no lock."""
     since = {"before": round_.now - UNTAKEN_AFTER, "limit": MENDED_PER_SWEEP}
     stale = yield "stale_tickets", since
     if stale:

@@ -6,7 +6,7 @@ from gate: key, kind, holder, capacity, used, opens_at, detail
 -- name: try_gates
 -- locks: limits
 -- waits: no
--- In SQLite all of them are ours.
+-- In SQLite the one writer owns all gates.
 SELECT value FROM json_each(:gates)
 
 -- name: try_gates (postgres)
@@ -31,7 +31,7 @@ JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
 
 -- name: park_jobs
 -- locks: jobs
--- What may not start is parked on sight: it spends no attempt, and leaves the claim's index.
+-- A job that may not start is parked at once: it spends no attempt, and leaves the claim's index.
 WITH fresh (n, gate, tickets, defers) AS (:rows(bigint, text, text, integer))
 UPDATE job SET parked_on = fresh.gate, ready_at = NULL, occupies = fresh.tickets, deferrals = deferrals + fresh.defers
 FROM fresh WHERE job.n = fresh.n
@@ -59,20 +59,20 @@ SELECT key FROM gate WHERE opens_at <= :now ORDER BY opens_at LIMIT :limit
 -- name: next_in_line
 -- locks: jobs
 -- waits: no
--- The oldest jobs that wait at each of these gates, behind a number; the caller takes no more than it wanted of each.
+-- The oldest jobs that wait at each of these gates, after a number; the caller takes no more of each than it wanted.
 SELECT e.value->>0, j.n, j.queue FROM json_each(:lines) AS e CROSS JOIN job AS j ON j.n IN (
   SELECT n FROM job WHERE state = 'queued' AND parked_on = e.value->>0 AND n > e.value->>2 ORDER BY n LIMIT :most)
 ORDER BY 1, 2
 
 -- name: next_in_line (postgres)
--- The oldest jobs that wait at each of these gates, behind a number, but for those in other hands.
+-- The oldest jobs that wait at each of these gates, after a number, except those that another transaction has locked.
 SELECT r->>0, line.n, line.queue FROM jsonb_array_elements(:lines::jsonb) AS r CROSS JOIN LATERAL (
   SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = r->>0 AND n > (r->>2)::bigint
   ORDER BY n LIMIT least((r->>1)::integer, :most::integer) FOR UPDATE SKIP LOCKED) AS line
 
 -- name: let_through
 -- locks: jobs
--- Claimable, at the end of the line: that is round robin between the gates of a queue.
+-- The jobs become claimable at the end of the line: that is round robin between the gates of a queue.
 WITH fresh (n, now, ticket) AS (VALUES :rows)
 UPDATE job SET parked_on = NULL, ready_at = fresh.now,
   occupies = iif(fresh.ticket IS NULL, occupies, json_insert(coalesce(occupies, '[]'), '$[#]', fresh.ticket))
@@ -90,8 +90,8 @@ SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
 SELECT :columns(Row) FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
 
 -- name: doubtful_gates
--- Limits whose count is not what is taken, or that have room for who waits; probes without a holder; rates that no job waits for.
--- Whether they are wrong is judged once they are locked.
+-- Limits whose count is not the number of places taken, or that have room while jobs wait; breakers whose probe is gone;
+-- rates that no longer matter, or that have no opening time while jobs wait. They are judged once they are locked.
 WITH taken (key, number) AS MATERIALIZED (
   SELECT e.value, count(*) FROM (
     SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
@@ -127,7 +127,7 @@ WHERE g.kind <> 'thread' AND CASE g.kind
 END LIMIT :limit
 
 -- name: places_taken
--- By what runs, and by what was let through and waits for its claim.
+-- By running jobs, and by jobs that were let through and wait for their claim.
 SELECT e.value, count(*) FROM (
   SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
   UNION ALL
@@ -153,7 +153,7 @@ UPDATE job SET occupies = NULL WHERE n IN :integers(numbers)
 -- name: unpark_lost
 -- locks: jobs
 -- waits: no
--- Parked at a gate that is not there any more. A thread's jobs are not among them: threads keep their own books.
+-- Jobs parked at a gate that no longer exists. Jobs of threads are left out: threads keep their own books.
 WITH RECURSIVE parked (gate) AS (
   SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
   UNION ALL
@@ -214,7 +214,7 @@ DELETE FROM gate
 
 -- name: insist_on_job
 -- locks: jobs
--- Past the probe of its handler, if that says no: the gate's key is the ticket.
+-- Lets a job pass its handler's probe if that says no: the gate's key is the ticket.
 UPDATE job SET due_at = min(due_at, :now), parked_on = NULL, ready_at = :now, occupies = json_insert(coalesce(occupies, '[]'), '$[#]', g.key)
 FROM gate AS g
 WHERE job.n = (SELECT n FROM body WHERE id = :id) AND job.state = 'queued' AND g.kind = 'probe'

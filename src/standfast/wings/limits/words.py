@@ -1,8 +1,8 @@
 """What holds jobs back before they start: limits, rates, breakers and admission gates, as values and arithmetic.
 
 A gate is a row with a key. A job that may not pass is parked on the gate's key, spends no attempt, and is let through
-when a place, a token or the dependency comes back. What a gate lets through has a ticket: its key stands in the job's
-`occupies`, so that no later job takes its place. Nothing here does I/O; the store's scripts ask.
+when a place, a token or the dependency comes back. A job that a gate lets through has a ticket: the gate's key in its
+`occupies`, so that no later job takes its place. Nothing here does I/O; the store's scripts call it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from standfast.rules import Breaker, Limit, Rate
 
 Kind = Literal["thread", "limit", "rate", "breaker", "gate", "probe", "hold"]
 LONGEST_KEY = 200
-"""Characters of a key that stand in its gate's name; of longer ones a hash does."""
+"""The most characters of a key that its gate's name has; a longer key is replaced by a hash."""
 SMOOTH = 0.1
-"""Seconds whose share of a rate may start at the same moment, unless `burst` says otherwise."""
+"""A rate's share of so many seconds may start at the same moment, unless `burst` says otherwise."""
 LONGEST_OPEN = 600.0
-"""Seconds a breaker stays open at most, however often its probes failed."""
+"""The most seconds that a breaker stays open, however often its probes failed."""
 FIRST_BATCH = 8
-"""How many jobs follow the probe that found a dependency back; each second as many again, twice as many."""
+"""How many jobs follow the probe that found a dependency back; each second, the batch doubles."""
 BATCH_EVERY = 1.0
 PROBE_PATIENCE = 60.0
-"""Seconds after which it is looked whether a probe is still under way."""
+"""Seconds after which to check whether a probe is still under way."""
 UNWANTED_AFTER = 3600.0
-"""Seconds after which a breaker without waiting jobs is forgotten, so that health does not report it for ever."""
+"""Seconds after which a breaker without waiting jobs is forgotten, so that `health` does not report it forever."""
 SAID_HOLDS = 120.0
-"""Seconds for which counts what a process said of a handler's probes; it says so again as long as it lives."""
+"""Seconds for which a process's word on a handler's probes counts; it repeats its word as long as it lives."""
 SAID_AGAIN_AFTER = 20.0
 DENIAL_SHOWN = 60.0
 BLOCKING = frozenset({"open", "half", "probing"})
-"""The states of a breaker in which nothing but its probe may start."""
+"""The states of a breaker in which only its probe may start."""
 
 
 class Row(NamedTuple):
-    """A gate as the store has it. Field order is that of its statements."""
+    """A gate's row in the store. Field order is that of its statements."""
 
     key: str
     kind: str
@@ -55,30 +55,30 @@ class Row(NamedTuple):
 
 
 def of_queue(kind: Kind, queue: str) -> str:
-    """Name the gate of a whole queue. No two queues share one, whatever colons their names hold."""
+    """Return the gate of a whole queue. No two queues share one, whatever colons their names contain."""
     return f"{kind}:{queue.replace('%', '%25').replace(':', '%3A')}"
 
 
 def queue_of(key: str) -> str:
-    """Give the queue that a limit, rate, hold or admission gate belongs to."""
+    """Return the queue that a limit, rate, hold or admission gate belongs to."""
     return key.split(":")[1].replace("%3A", ":").replace("%25", "%")
 
 
 def of_key(kind: Kind, queue: str, key: str) -> str:
-    """Name the gate of one key of a queue."""
+    """Return the gate of one key of a queue."""
     return f"{of_queue(kind, queue)}:{key}"
 
 
 def of_dependency(dependency: str) -> str:
-    """Name the breaker of what jobs depend on."""
+    """Return the breaker of a dependency."""
     return f"breaker:{dependency}"
 
 
 def key_in(payload: Any, path: str) -> str:
-    """Give the value at a path such as `payload.tenant`, as the text it is counted by.
+    """Return the value at a path such as `payload.tenant`, as the text it is counted by.
 
-    Text stands for itself, anything else for its JSON, so 7 and "7" are one key. What has none shares one: "".
-    Of collected payloads the first counts.
+    Text stands for itself, any other value for its JSON, so 7 and "7" are one key. Payloads without the value share the
+    key "". Of collected payloads the first counts.
     """
     found = payload[0] if isinstance(payload, list) and payload else payload
     for name in path.split(".")[1:]:
@@ -90,7 +90,7 @@ def key_in(payload: Any, path: str) -> str:
 
 
 def destination(payload: Any) -> str | None:
-    """Give scheme, host and port that an HTTP job calls; None if it cannot be read."""
+    """Return the scheme, host and port that an HTTP job calls; None if they cannot be read."""
     try:
         url = urlsplit(payload["url"])
         port = url.port or {"http": 80, "https": 443}[url.scheme]
@@ -103,18 +103,18 @@ def destination(payload: Any) -> str | None:
 
 
 class Room(msgspec.Struct):
-    """What a gate can still take, while a claim decides."""
+    """How many jobs a gate can still take, while a claim decides."""
 
     free: int
     """Places or tokens left."""
     parks: bool = True
-    """Whether who finds it full is parked. At a gate that all jobs of a queue pass, they can stay where they are."""
+    """Whether jobs that find it full are parked. At a gate that all jobs of a queue pass, they can stay in line."""
     stays: bool = True
-    """Whether a place is taken while the job runs; a token is only spent."""
+    """Whether a place is taken while the job runs; a token is spent at once."""
 
 
 class Candidate(NamedTuple):
-    """A job that could be next, the gates it must pass, and those that have let it through already."""
+    """A job that could be next, the gates it must pass, and those that have already let it through."""
 
     n: int
     gates: tuple[str, ...]
@@ -122,7 +122,7 @@ class Candidate(NamedTuple):
 
 
 class AdmissionResult(NamedTuple):
-    """Who starts and which places it takes; who is parked where and which tickets it keeps; places given up."""
+    """Which jobs start, with the places they take; which are parked, where, with the tickets kept; freed places."""
 
     start: list[tuple[int, list[str]]]
     park: list[tuple[int, str, list[str]]]
@@ -130,9 +130,9 @@ class AdmissionResult(NamedTuple):
 
 
 def admit(candidates: Sequence[Candidate], rooms: Mapping[str, Room], slots: int) -> AdmissionResult:
-    """Let candidates start in their order while there are slots and room. A gate without a room is busy: its jobs stay.
+    """Let candidates start in their order while there are slots and room. A gate not in `rooms` is busy: its jobs stay.
 
-    Who is parked gives up its places, because it may wait long for another gate; tokens are paid for and stay its own.
+    A parked job gives up its places, because it may wait long for another gate; it keeps its tokens, which are spent.
     """
     found = AdmissionResult([], [], [])
     for each in candidates:
@@ -157,12 +157,12 @@ def admit(candidates: Sequence[Candidate], rooms: Mapping[str, Room], slots: int
 
 
 def limit_room(row: Row | None, limit: Limit) -> Room:
-    """Give the room of a limit, as the rules in force have it."""
+    """Return the room of a limit under the rules in force."""
     return Room(limit.limit - (row.used if row else 0), parks=limit.key is not None)
 
 
 def rate_room(row: Row | None, rate: Rate, now: float) -> Room:
-    """Give the room of a rate: the tokens it has now."""
+    """Return the room of a rate: the tokens it has now."""
     return Room(meter(row, rate).tokens(now), parks=rate.key is not None, stays=False)
 
 
@@ -170,26 +170,26 @@ def rate_room(row: Row | None, rate: Rate, now: float) -> Room:
 
 
 class Meter(msgspec.Struct, frozen=True):
-    """What a rate remembers: when all its tokens are back, the seconds each takes for that, how many it holds."""
+    """What a rate stores: when all its tokens are back, the seconds until each is back, and how many it holds."""
 
     until: float
     each: float
     burst: int
 
     def tokens(self, now: float) -> int:
-        """Give the tokens it has now."""
+        """Return the tokens it has now."""
         return max(0, int(self.burst - self._owed(now) / self.each + 1e-6))
 
     def spent(self, now: float, tokens: int) -> Meter:
-        """Spend some."""
+        """Return the meter after some tokens were spent."""
         return Meter(now + self._owed(now) + tokens * self.each, self.each, self.burst)
 
     def next_at(self, now: float) -> float:
-        """Give when there is a token."""
+        """Return when there is a token."""
         return now + max(0.0, self._owed(now) - (self.burst - 1) * self.each)
 
     def _owed(self, now: float) -> float:
-        """Give the seconds it takes until all are back; never longer than that takes, whatever a clock did."""
+        """Return the seconds until all tokens are back; never more than a full refill takes, whatever a clock did."""
         return min(max(0.0, self.until - now), self.burst * self.each)
 
 
@@ -197,9 +197,9 @@ _read_meter = msgspec.json.Decoder(Meter).decode
 
 
 def meter(row: Row | None, rate: Rate | None = None) -> Meter:
-    """Read what a rate remembers, under the rules in force if they are at hand.
+    """Read what a rate stores, under the rules in force if they are given.
 
-    With burst - 1 tokens fewer a period, no window of that length ever sees more than the limit.
+    With burst - 1 tokens fewer per period, no window of that length ever exceeds the limit.
     """
     known = _read_meter(row.detail) if row and row.detail else Meter(0.0, 1.0, 1)
     if rate is None:
@@ -209,7 +209,7 @@ def meter(row: Row | None, rate: Rate | None = None) -> Meter:
 
 
 def metered(row: Row, found: Meter, now: float, *, waited_for: bool) -> Row:
-    """Give a rate after tokens were spent; where a job is parked, it opens when the next token is there."""
+    """Return a rate's row after tokens were spent; if a job is parked, it opens when the next token is there."""
     opens_at = found.next_at(now) if waited_for else None
     return row._replace(detail=msgspec.json.encode(found).decode(), opens_at=opens_at)
 
@@ -218,22 +218,22 @@ def metered(row: Row, found: Meter, now: float, *, waited_for: bool) -> Row:
 
 
 class Circuit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a breaker remembers beside its failures."""
+    """What a breaker stores besides its failures."""
 
     state: Literal["closed", "open", "half", "probing", "recovering"] = "closed"
     since: float = 0.0
     open_for: float = 5.0
-    """Seconds it stays open now; twice as long after each probe that failed."""
+    """Seconds it now stays open; doubled after each failed probe."""
     batch: int = FIRST_BATCH
     last: int = 0
-    """The last probe: the next one is another job."""
+    """The job that was the last probe: the next probe is another one."""
 
 
 _read_circuit = msgspec.json.Decoder(Circuit).decode
 
 
 def circuit(row: Row | None) -> Circuit:
-    """Read what a breaker remembers."""
+    """Read what a breaker stores."""
     return _read_circuit(row.detail) if row and row.detail else Circuit()
 
 
@@ -242,12 +242,12 @@ def _with(row: Row, found: Circuit, opens_at: float | None, **changed: Any) -> R
 
 
 def blocks(row: Row | None) -> bool:
-    """Tell whether nothing but a probe may start."""
+    """Return whether only a probe may start."""
     return circuit(row).state in BLOCKING
 
 
 def breaker_of(rules: Breaker | None, request: Any) -> str | None:
-    """Name the breaker before a job: the host it calls if it is a request, else what its queue names."""
+    """Return the breaker before a job: of the host it calls if it is a request, otherwise of its queue's dependency."""
     if rules is None:
         return None
     named = rules.dependency if request is None else destination(request)
@@ -255,7 +255,7 @@ def breaker_of(rules: Breaker | None, request: Any) -> str | None:
 
 
 def breaker_room(row: Row | None) -> Room | None:
-    """Give the room of a breaker; None if it lets everything pass. Half open, it has one place: the probe's."""
+    """Return the room of a breaker; None if it lets every job pass. Half open, it has one place: the probe's."""
     return Room(int(circuit(row).state == "half")) if blocks(row) else None
 
 
@@ -264,12 +264,12 @@ class DependencyAnswer(NamedTuple):
 
     answers: bool | None
     enough: int
-    """After so many failures in a row it is open."""
+    """The number of failures in a row that opens the breaker."""
     open_for: float
 
 
 class Report(Carried, frozen=True):
-    """What a move carries about the thing its attempt depended on: its breaker, and what the end says about it."""
+    """Carried by a move: the breaker of the job's dependency, and what the attempt's end says about it."""
 
     dependency: str | None = None
     word: DependencyAnswer | None = None
@@ -278,7 +278,7 @@ class Report(Carried, frozen=True):
 
 
 def after(row: Row, word: DependencyAnswer, now: float, *, probe: int | None = None) -> Row:
-    """Give a breaker after one end. `probe` is the job's number if it was the probe, whatever it says."""
+    """Return a breaker's row after one end. `probe` is the job's number if it was the probe, whatever its end says."""
     found = circuit(row)
     if word.answers:
         return _recover(row, found, now)
@@ -293,20 +293,20 @@ def after(row: Row, word: DependencyAnswer, now: float, *, probe: int | None = N
 
 
 def _recover(row: Row, found: Circuit, now: float) -> Row:
-    """Close, and let those who wait follow little by little: a dependency that is just back is not to be run over."""
+    """Close, and let the waiting jobs follow little by little: a dependency that is just back must not be overrun."""
     if found.state not in BLOCKING:
         return row._replace(used=0)
     return _with(row, Circuit("recovering", now, found.open_for), now, holder=None, used=0)
 
 
 def probing(row: Row, n: int, now: float) -> Row:
-    """Send this job as the probe."""
+    """Make this job the probe."""
     found = msgspec.structs.replace(circuit(row), state="probing", last=n)
     return _with(row, found, now + PROBE_PATIENCE, holder=n)
 
 
 def half_open(row: Row, now: float) -> Row:
-    """Let the first job be the probe. A breaker that no job has needed for long is closed."""
+    """Let the first job be the probe; but close a breaker that no job has needed for long."""
     found = msgspec.structs.replace(circuit(row), state="half")
     if now - found.since >= UNWANTED_AFTER:
         return row._replace(holder=None, used=0, opens_at=None, detail=None)
@@ -314,7 +314,7 @@ def half_open(row: Row, now: float) -> Row:
 
 
 def next_batch(row: Row, now: float) -> Row:
-    """Give a recovering breaker after it let a batch follow."""
+    """Return a recovering breaker's row after it let a batch follow."""
     found = circuit(row)
     return _with(row, msgspec.structs.replace(found, batch=found.batch * 2), now + BATCH_EVERY)
 
@@ -328,32 +328,32 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float
     why: str
     broken: bool = False
-    """Whether it could not be asked, rather than said no."""
+    """Whether the gate could not be asked, rather than said no."""
 
 
 # --- handlers whose probes say no
 
 
 class Disabled(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What processes say of a handler: that its probes say no, why and since when; or that one of them has it up."""
+    """What processes say about a handler: that its probes say no, why and since when; or that one has it up."""
 
     since: float
     why: str
     up: bool = False
     denied_at: float = 0.0
-    """When a process last said no, while another one has it up."""
+    """When a process last said no, while it is up in another one."""
 
 
 _read_disabled = msgspec.json.Decoder(Disabled).decode
 
 
 def disabled(row: Row) -> Disabled:
-    """Read what is said of a handler."""
+    """Read what processes say about a handler."""
     return _read_disabled(row.detail or '{"since":0,"why":""}')
 
 
 def denied(row: Row | None, key: str, why: str, now: float) -> Row:
-    """Give the gate of a handler after a process said no: shut, unless another one has it up."""
+    """Return the gate of a handler after a process said no: shut, unless it is up in another one."""
     known = None if row is None else disabled(row)
     if row is not None and known is not None and known.up:
         recently = now - known.denied_at < SAID_AGAIN_AFTER
@@ -366,7 +366,7 @@ def denied(row: Row | None, key: str, why: str, now: float) -> Row:
 
 
 def restored(row: Row, now: float) -> Row:
-    """Give the gate of a handler after a process said yes: open, for as long as others are told of that."""
+    """Return the gate of a handler after a process said yes: open, and kept for a while as a record of that."""
     known = disabled(row)
     if known.up and (_holds(row, now) or now - known.denied_at > SAID_HOLDS):
         return row
@@ -374,7 +374,7 @@ def restored(row: Row, now: float) -> Row:
 
 
 def also_denied(found: Disabled, now: float) -> bool:
-    """Tell whether a process still says no, while another one has the handler up."""
+    """Return whether a process still says no, while the handler is up in another one."""
     return found.up and now - found.denied_at < DENIAL_SHOWN
 
 

@@ -1,4 +1,4 @@
-"""Cases for a policy, in YAML: a letter, and what the policy should make of it."""
+"""Test cases for a policy, in YAML: a letter, and what the policy should decide about it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EXPECT_READERS = {
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One letter and what is expected, with the line it stands in."""
+    """One letter and what is expected, with the line where the case begins."""
 
     name: str
     line: int
@@ -53,7 +53,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def load_cases(given: str | bytes, source: str = "cases") -> list[Case]:
-    """Read cases; whatever is wrong is a `PolicyRefused` with line and column."""
+    """Read cases; raise `PolicyRefused`, with line and column, for any mistake."""
     root = mapping(read_document(given, source), "a file of cases", ("cases",))
     return [_case(node) for node in items(needed(root, "cases", "a file of cases"), "cases")]
 

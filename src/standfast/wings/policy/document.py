@@ -1,6 +1,6 @@
-"""YAML 1.2 as a policy may use it: maps, lists and plain values, each knowing its line and column.
+"""The part of YAML 1.2 that a policy may use: maps, lists and plain values, each knowing its line and column.
 
-Left out on purpose: anchors and aliases (a bomb is made of them), tags, directives, a second document.
+Left out on purpose: anchors and aliases (YAML bombs are made of them), tags, directives, a second document.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from standfast.printable import printable
 from standfast.wings.policy.pasted import indented
 
 LARGEST = 128 * 1024
-"""How many bytes a policy may have: a thousand rules."""
+"""The most bytes of a policy: enough for a thousand rules."""
 DEEPEST = 8
-"""How many levels; a policy needs six."""
+"""The deepest nesting allowed; a policy needs six levels."""
 LONGEST_QUOTE = 60
 
 _TAB = re.compile(r"^ *\t", re.MULTILINE)
@@ -28,23 +28,23 @@ _HINTS = {
     "scanning an alias": "put a text that begins with * in quotes",
     "cannot start any token": 'put this text in quotes, as in "> 2h"',
 }
-"""What is probably meant, by what the parser says."""
+"""A hint at the probable mistake, by the parser's message."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A line and a column, both from 1, in a text that has a name."""
+    """A line and a column, both counted from 1, in a named text."""
 
     source: str
     line: int
     column: int
 
     def refusal(self, message: str) -> PolicyRefused:
-        """Word a refusal of what stands here."""
+        """Return the error for what stands at this place."""
         return PolicyRefused(message, source=self.source, line=self.line, column=self.column)
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """One value as it was written; `plain` is without quotes, so that it may be a number."""
+    """One value as it was written; a `plain` one has no quotes, so that it may be a number."""
 
     place: Place
     text: str
@@ -59,7 +59,7 @@ class Items(msgspec.Struct, frozen=True):
 
 
 class Mapping(msgspec.Struct, frozen=True):
-    """A map; its keys are texts, each once."""
+    """A map; its keys are texts, each used once."""
 
     place: Place
     keys: dict[str, Scalar]
@@ -76,7 +76,7 @@ def quoted(text: str) -> str:
 
 
 def read_document(given: str | bytes, source: str) -> Node:
-    """Read a text whole, or refuse it at the place where it cannot be read."""
+    """Read a whole text, or refuse it at the place where it cannot be read."""
     text, shifts = indented(_decoded(given, source))
     tab = _TAB.search(text)
     if tab:
@@ -109,7 +109,7 @@ def _place_of(text: str, position: int, source: str) -> Place:
 
 
 class _Reader:
-    """Builds the nodes of one text from its parser's events, which come as they are asked for."""
+    """Builds the nodes of one text from its parser's events, which come one at a time, on demand."""
 
     def __init__(self, text: str, source: str, shifts: dict[int, int]) -> None:
         self._text = text
@@ -178,7 +178,7 @@ class _Reader:
         return Place(self._source, mark.line + 1, max(column, 0) + 1)
 
     def _unreadable(self, error: Exception) -> Any:
-        """Word what the parser raised: mostly with a mark, for odd characters with a position, else with neither."""
+        """Refuse with the parser's error: it mostly has a mark, for odd characters a position, otherwise neither."""
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         position = getattr(error, "position", None)
         place = self._here
@@ -198,7 +198,7 @@ def _kind(event: Any) -> str:
 
 def _parser() -> Any:
     try:
-        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra, and only who has a policy needs it
+        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra, needed only with a policy
     except ImportError as error:
         raise ConfigurationError('a policy is read with an extra: pip install "standfast[policy]"') from error
     return YAML(typ="safe", pure=True)

@@ -1,4 +1,4 @@
-"""What a rule may look at: the facts about one letter, as they are when the policy is asked."""
+"""What a rule may look at: the facts about one letter at the time the policy is asked."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from standfast.views import JobView, Triage
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """An approval that was asked for before: whatever the rules say of the letter by now, it is still needed."""
+    """An approval that was requested earlier: it is still needed, whatever the rules say about the letter now."""
 
     rule: str
     groups: tuple[str, ...] = ()
-    """The groups its approver must be in, all of them."""
+    """The groups that its approver must be in, all of them."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """One letter as the policy sees it. `age` is in seconds since the job was first accepted.
 
-    What is unknown is None, and no rule that asks for it matches.
+    An unknown fact is None, and no rule that asks for it matches.
     """
 
     queue: str | None = None
     handler: str | None = None
     reason_code: str | None = None
     cause: str | None = None
-    """The reason code of the last attempt, where the letter's is another one (`max_attempts`)."""
+    """The reason code of the last attempt, if the letter's own is another one (`max_attempts`)."""
     cls: str | None = msgspec.field(name="class", default=None)
     landed: str | None = None
     error_kind: str | None = None
@@ -44,38 +44,38 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     requester: str | None = None
     replay_mode: ReplayMode = "replay"
     demand: Demand | None = None
-    """The approval it was triaged for as it died, or is held for."""
+    """The approval that the letter needs by its triage, or is held for."""
     in_doubt: bool = False
-    """Whether an attempt before the last may have landed, and no check has said otherwise since."""
+    """Whether an attempt before the last may have landed, and no check has ruled that out since."""
     automatic: bool = False
-    """Whether the policy itself asks for the replay, rather than a person."""
+    """Whether the policy itself, rather than a person, asks for the replay."""
 
     @property
     def codes(self) -> tuple[str | None, ...]:
-        """What `reason_code` of a rule is compared with: the letter's reason and its cause alike."""
+        """What a rule's `reason_code` is compared with: the letter's reason and its cause."""
         return (self.reason_code, self.cause)
 
     @property
     def last_code(self) -> str | None:
-        """What `cause` of a rule is compared with: the reason code of the last attempt itself."""
+        """What a rule's `cause` is compared with: the reason code of the last attempt itself."""
         return self.cause or self.reason_code
 
     @property
     def may_have_landed(self) -> bool:
-        """Whether its effect may exist, by what any attempt left behind, or by its reason where nothing looks first."""
+        """Whether its effect may exist, by the record of any attempt, or by its reason if nothing looks first."""
         by_reason = self.replay_mode != "verify_first" and not LANDED_CODES.isdisjoint(self.codes)
         return self.landed == Landed.MAYBE or self.in_doubt or by_reason
 
 
 LANDED_CODES = frozenset({"unknown_commit_state", "partial_external_write"})
-"""Reasons that say by themselves that the effect may exist."""
+"""Reasons that alone mean that the effect may exist."""
 
 UNKNOWN = Facts()
 """A letter about which nothing is known."""
 
 
 def facts_of_failure(failure: Failure) -> Facts:
-    """Give the facts where only the failure is at hand."""
+    """Return the facts that follow from a failure alone."""
     return Facts(
         reason_code=known_code(failure.reason_code),
         cause=failure.cause and known_code(failure.cause),
@@ -86,7 +86,7 @@ def facts_of_failure(failure: Failure) -> Facts:
 
 
 def facts_of_claim(claim: Claim, failure: Failure, now: float) -> Facts:
-    """Give the facts of a job that dies in its worker's hands."""
+    """Return the facts of a job whose attempt ends it."""
     return msgspec.structs.replace(
         facts_of_failure(failure),
         queue=claim.queue,
@@ -104,7 +104,7 @@ def facts_of_claim(claim: Claim, failure: Failure, now: float) -> Facts:
 
 
 def facts_of_letter(letter: JobView, *, now: datetime, replay_mode: ReplayMode) -> Facts:
-    """Give the facts of a stored letter; its replay mode is its handler's, as published."""
+    """Return the facts of a stored letter; its replay mode is its handler's, as published."""
     known = UNKNOWN if letter.failure is None else facts_of_failure(letter.failure)
     return msgspec.structs.replace(
         known,
@@ -123,18 +123,18 @@ def facts_of_letter(letter: JobView, *, now: datetime, replay_mode: ReplayMode) 
 
 
 def left_in_doubt(letter: JobView, replay_mode: ReplayMode) -> bool:
-    """Tell whether an attempt of a stored letter may have landed, and nothing has said otherwise since."""
+    """Return whether an attempt of a stored letter may have landed, and nothing has ruled that out since."""
     found = bool(letter.effects) and all(each["verdict"] == Verdict.VERIFIED for each in letter.effects)
     return not found and _in_doubt([line.landed for line in letter.history], replay_mode)
 
 
 def _in_doubt(earlier: Sequence[str | None], replay_mode: ReplayMode) -> bool:
-    """Tell whether earlier attempts leave a doubt. `verify_first` looked before it ran again, so that none is left."""
+    """Return whether earlier attempts leave a doubt. `verify_first` looks before each repeat, so that none is left."""
     return Landed.MAYBE in earlier and replay_mode != "verify_first"
 
 
 def _demand_on(triage: Triage | None) -> Demand | None:
-    """Tell what approval a letter needs, as was decided when it died or when its replay was requested."""
+    """Return the approval a letter needs, as decided when it died or when its replay was requested."""
     if triage is None or not (triage.action is Action.REQUIRE_APPROVAL or triage.replay_status == "approval_pending"):
         return None
     return Demand(triage.rule, triage.approver_groups or tuple(filter(None, [triage.approver_group])))

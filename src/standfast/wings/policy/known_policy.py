@@ -1,4 +1,4 @@
-"""The policy in force as this process knows it: claims and sweeps bring a new one when there is one."""
+"""The policy in force as this process knows it: claims and sweeps bring a new one if there is one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.wings.policy.triage import PolicyNow
 
 
 class KnownPolicy:
-    """Holds the policy last heard of. `mark` is what the store knows it by."""
+    """Holds the last known policy. `mark` identifies it in the store."""
 
     def __init__(self) -> None:
         self.mark: str | None = None
@@ -18,19 +18,19 @@ class KnownPolicy:
 
     @property
     def policy(self) -> Policy | Broken:
-        """What decides."""
+        """The policy that decides."""
         return self._in_force.policy
 
     @property
     def issue(self) -> str | None:
-        """What health says about it."""
+        """What `health` says about it."""
         return self._in_force.issue
 
     def learn(self, stored: StoredPolicy | None) -> None:
-        """Take note of the policy in force; None is no news."""
+        """Remember the policy in force; None means that it has not changed."""
         if stored is not None:
             self.mark, self._in_force = stored.mark, of_store(stored.rules, stored.problem)
 
     def policy_now(self, store: Store) -> PolicyNow:
-        """Give what a letter is judged by now."""
+        """Return what a letter is judged by now: policy and time."""
         return PolicyNow(self.policy, store.now())

@@ -1,4 +1,4 @@
-"""A policy out of its text. Whatever is wrong is a `PolicyRefused` with line and column; nothing is half taken."""
+"""Reads a policy from its text. Any mistake raises `PolicyRefused` with line and column; no part is accepted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RANGE_READERS = {
 
 
 def load_policy(given: str | bytes, source: str = "policy") -> Policy:
-    """Read a policy. `source` names the text in messages, as a file's name does."""
+    """Read a policy. `source` names the text in messages, such as its file name."""
     root = mapping(read_document(given, source), "a policy", TOP_KEYS)
     version = one_of((VERSION,))(needed(root, "version", "a policy"), "version")
     dlq_rules = tuple(_dlq_rule(node) for node in _rules(root, "dlq_rules"))
@@ -69,7 +69,7 @@ def load_policy(given: str | bytes, source: str = "policy") -> Policy:
 
 
 def read_policy(given: str | bytes | None, source: str) -> Policy | Broken:
-    """Read a configured policy; one that is missing (None) or cannot be read is a value too, and denies replays."""
+    """Read a configured policy; return `Broken`, which denies replays, if it is missing (None) or cannot be read."""
     if given is None:
         return Broken(f"{source} is configured and does not exist", missing=True)
     try:
@@ -107,7 +107,7 @@ def _replay_rule(node: Node) -> ReplayRule:
 
 
 def _check_fitting(rule: Mapping, word: str) -> None:
-    """Refuse what would have no effect: its writer believes that it has."""
+    """Refuse a key that would have no effect: its author believes that it has one."""
     for key, scalar in rule.keys.items():
         if ONLY_WITH.get(key, word) != word:
             raise scalar.place.refusal(f"{key} goes with {ONLY_WITH[key]}, not with {word}")
@@ -126,7 +126,7 @@ def _backoff(node: Node) -> Backoff:
 
 
 def read_match(node: Node) -> Match:
-    """Read what a rule asks of a letter."""
+    """Read what a rule requires of a letter."""
     if not isinstance(node, Mapping):
         raise node.place.refusal(f"match must be a map: {{}} for every letter, or keys of {', '.join(MATCH_KEYS)}")
     node_map = mapping(node, "match", MATCH_KEYS)

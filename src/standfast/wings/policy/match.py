@@ -1,4 +1,4 @@
-"""Does a rule speak of this letter? Every key it names must fit; a list fits if any of its entries does."""
+"""Decides whether a rule applies to a letter. Every key it names must fit; a list fits if any of its entries does."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ Range = tuple[Bound, ...]
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a rule asks of a letter, by key. Nothing asked fits every letter."""
+    """What a rule requires of a letter, by key. Without any key it fits every letter."""
 
     texts: dict[str, tuple[str, ...]] = {}
     """Patterns for texts, any of which may fit; `*` stands for any characters."""
     labels: dict[str, tuple[str, ...]] = {}
-    """The same, by the label's name. All named labels must fit."""
+    """The same for labels, by name. All named labels must fit."""
     ranges: dict[str, tuple[Range, ...]] = {}
     """Ranges for numbers, any of which may fit. A risk is a number by its rank."""
 
     def fits(self, facts: Facts) -> bool:
-        """Tell whether the rule speaks of this letter."""
+        """Return whether the rule applies to this letter."""
         return self.words_fit(facts) and self.numbers_fit(facts)
 
     def words_fit(self, facts: Facts) -> bool:
-        """Tell whether texts and labels are as asked."""
+        """Return whether texts and labels fit."""
         return all(_like_any(getattr(facts, field(key)), patterns) for key, patterns in self.texts.items()) and all(
             _like_any(facts.labels.get(name), patterns) for name, patterns in self.labels.items()
         )
 
     def numbers_fit(self, facts: Facts) -> bool:
-        """Tell whether numbers and the risk are as asked."""
+        """Return whether numbers and the risk fit."""
         return not self.ranges or all(_within_any(_number(facts, key), ranges) for key, ranges in self.ranges.items())
 
 
 def field(key: str) -> str:
-    """Give the name that a key of a match has among the facts."""
+    """Return the name that a key of a match has among the facts."""
     return _FIELDS.get(key, key)
 
 
 def like(text: str, pattern: str) -> bool:
-    """Compare a text with a pattern, in which `*` stands for any characters, also none. Linear for any pattern."""
+    """Compare a text with a pattern, in which `*` stands for any characters or none. Linear for any pattern."""
     first, *middle = pattern.split("*")
     if not middle:
         return text == pattern
@@ -81,7 +81,7 @@ def like(text: str, pattern: str) -> bool:
 
 
 def _like_any(value: str | tuple[str | None, ...] | None, patterns: tuple[str, ...]) -> bool:
-    """Tell whether a text is like any of these; of several texts, whether one is."""
+    """Return whether a text matches any of these patterns; of several texts, whether one does."""
     if isinstance(value, tuple):
         return any(_is_like(each, patterns) for each in value)
     return _is_like(value, patterns)

@@ -1,4 +1,4 @@
-"""The page of the policy in force, and the form that tries another."""
+"""The page of the policy in force, and the form that tries another one."""
 
 from __future__ import annotations
 

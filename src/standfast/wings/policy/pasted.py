@@ -1,7 +1,7 @@
-"""A policy that lost its indentation on the way through a web page, as in the document it was first published in.
+"""Restores a policy that lost its indentation on a web page, like the document it was first published in.
 
-The keys of a rule and the keys of its `match` have no name in common, so such a text can mean only one thing. It is
-recognised by what no policy otherwise has: nothing is indented, and under a `- match:` without a value stands a key.
+A rule and its `match` have no key name in common, so such a text can mean only one thing. It is recognised by a form
+that no other policy has: no line is indented, and a key follows a `- match:` without a value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KEY = re.compile(r"(\w+):")
 
 
 def indented(text: str) -> tuple[str, dict[int, int]]:
-    """Give the text with its indentation, and by how much each line (from 0) was shifted."""
+    """Return the text with its indentation, and by how much each line (from 0) was shifted."""
     lines = text.split("\n")
     if not _lost_indentation(lines):
         return text, {}
@@ -33,7 +33,7 @@ def _lost_indentation(lines: list[str]) -> bool:
 
 
 def _shift(line: str) -> int:
-    """Tell how far in a line belongs: keys of a match under `match`, other keys of a rule under its dash."""
+    """Return how far to indent a line: keys of a match under `match`, other keys of a rule under its dash."""
     key = _KEY.match(line)
     if key is None or key[1] in TOP_KEYS:
         return 0

@@ -1,6 +1,6 @@
-"""May this letter be replayed? Asked afresh before every replay, as the original requester.
+"""Decides whether a letter may be replayed. It is asked anew before every replay, as the original requester.
 
-Without a policy file the built-in policy answers: replay is allowed, nothing happens by itself.
+Without a policy file the built-in policy answers: replay is allowed, but nothing is replayed automatically.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Permission(msgspec.Struct, frozen=True):
     rule: str
     why: str = ""
     groups: tuple[str, ...] = ()
-    """The groups an approver must be in, all of them, where an approval is required; none is any approver."""
+    """The groups an approver must be in, all of them, if an approval is required; none means any approver."""
 
     @property
     def approver_group(self) -> str | None:
-        """The same, as it is told."""
+        """The same, as text."""
         return ", ".join(self.groups) or None
 
 
@@ -39,11 +39,11 @@ UNMATCHED = Permission(
 )
 
 AGENT = "asked by an agent"
-"""The rule that is named where an agent asks for what only a person may decide."""
+"""The rule that is named if an agent asks for something that only a person may decide."""
 BROKEN = "broken policy"
-"""The rule that is named where there is a policy that cannot be read: the catalogue triages, and replays are denied."""
+"""The rule that is named if the policy cannot be read: then the catalogue triages, and replays are denied."""
 GUARDED = "its effect may have landed, and the rule does not say `landed: maybe`"
-"""Why a rule for `auto_replay` does not take a letter."""
+"""Why an `auto_replay` rule does not apply to a letter."""
 STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
 EXTERNAL = "external"
 ANSWER_KEYS = frozenset({"decision", "why", "approver_group"})
@@ -52,7 +52,7 @@ LONGEST_SHOWN = 60
 
 
 def permit(facts: Facts = UNKNOWN, policy: Policy | Broken = BUILT_IN_POLICY) -> Permission:
-    """Ask the policy. An approval that `dlq_rules` want, or wanted before, is needed whatever `replay_rules` allow."""
+    """Ask the policy. An approval that `dlq_rules` require, now or earlier, is needed whatever `replay_rules` allow."""
     if isinstance(policy, Broken):
         return Permission("deny", BROKEN, f"{policy.problem}; fix it, then ask again")
     return strictest(_by_replay_rules(facts, policy), _by_dlq_rules(facts, policy), _as_demanded(facts))
@@ -81,14 +81,14 @@ def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
 
 
 def _as_demanded(facts: Facts) -> Permission:
-    """Keep to what was asked for before: a letter that grows older needs no less."""
+    """Keep an approval that was required earlier: a letter does not need less as it grows older."""
     if facts.demand is None:
         return BUILT_IN
     return Permission("require_approval", facts.demand.rule, groups=facts.demand.groups)
 
 
 def for_agent(permission: Permission, *, manual: bool, may_have_landed: bool) -> Permission:
-    """Have a person decide what an agent asks for, where repeating it could do the work twice; a no stays a no."""
+    """Require a person's approval of an agent's request if a repeat could do the work twice; a no stays a no."""
     if not manual and not may_have_landed:
         return permission
     reason = "its effect may exist already" if may_have_landed else "its handler leaves every repeat to a person"
@@ -96,12 +96,12 @@ def for_agent(permission: Permission, *, manual: bool, may_have_landed: bool) ->
 
 
 def group_names(group: str | None) -> tuple[str, ...]:
-    """Give the groups that a rule names."""
+    """Return the groups that a rule names."""
     return () if group is None else (group,)
 
 
 def strictest(*answers: Permission) -> Permission:
-    """Give the one that allows least; of equals, the first. Its approver must be in the groups of all that want one."""
+    """Return the strictest answer, the first of equals. An approver must be in the groups of all that require one."""
     found = max(answers, key=lambda each: STRICTNESS.index(each.decision))
     if found.decision != "require_approval":
         return found
@@ -112,12 +112,12 @@ def strictest(*answers: Permission) -> Permission:
 
 
 def ask_outside(question: Callable[[], Any]) -> Permission:
-    """Ask the application's own code, which answers as `read_answer` has it; whatever it raises is a refusal."""
+    """Ask the application's own code, and read its answer with `read_answer`; any error is a refusal."""
     return call_guarded(lambda: read_answer(question()), _raised)
 
 
 def read_answer(answer: object) -> Permission:
-    """Read what an external decision answered: a word, a map with `decision`, a Permission. The rest is a refusal."""
+    """Read an external decision: a word, a map with `decision`, or a Permission. Any other answer is a refusal."""
     if isinstance(answer, Permission):
         answer = {"decision": answer.decision, "why": answer.why, "approver_group": answer.groups}
     if isinstance(answer, str):
@@ -140,7 +140,7 @@ def _read_map(answer: dict[Any, Any]) -> Permission:
 
 
 def _read_groups(given: object) -> tuple[str, ...] | None:
-    """Read who must approve: a group, or the groups of a Permission, or any approver."""
+    """Read who must approve: a group, the groups of a Permission, or any approver."""
     if isinstance(given, str | None):
         return group_names(given or None)
     if isinstance(given, tuple) and all(isinstance(each, str) and each for each in given):
@@ -157,7 +157,7 @@ def _denial(what: str) -> Permission:
 
 
 def _display(strange: object) -> str:
-    """Show what came instead of an answer, without calling code of it."""
+    """Describe an object that came instead of an answer, without calling its code."""
     return f"'{strange[:LONGEST_SHOWN]}'" if isinstance(strange, str) else f"a value of type {type(strange).__name__}"
 
 

@@ -1,4 +1,4 @@
-"""Which policy is in force: the one that was read, the last good one, or none that would allow a replay."""
+"""Decides which policy is in force: the one that was read, the last good one, or one that denies every replay."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NEWER = "the store's policy says something that this version does not know; upgr
 
 
 class InForce(msgspec.Struct, frozen=True):
-    """What is asked, and what health says about it."""
+    """The policy to ask, and what `health` says about it."""
 
     policy: Policy | Broken
     issue: str | None = None
 
 
 def in_force(read: Policy | Broken, last_good: Policy | None) -> InForce:
-    """Decide after a start or a reload. `last_good` is what held before: in this process, else in the store."""
+    """Decide after a start or a reload. `last_good` was in force before: in this process, or else in the store."""
     if isinstance(read, Policy):
         return InForce(read)
     if last_good is not None:
@@ -34,7 +34,7 @@ def stored(policy: Policy) -> str:
 
 
 def of_store(rules: str | None, problem: str | None) -> InForce:
-    """Read the policy in force from what the store has of it: nothing at all is the built-in one."""
+    """Read the policy in force from the store's row: an empty one means the built-in policy."""
     if rules is None:
         return InForce(BUILT_IN) if problem is None else in_force(Broken(problem), None)
     policy = _read(rules)

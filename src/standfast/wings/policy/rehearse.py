@@ -1,4 +1,4 @@
-"""Does a policy do what its writers expect? Each case is a letter and the answer it should get."""
+"""Tests whether a policy does what its authors expect. Each case is a letter and the answer it should get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from standfast.wings.policy.triage import triage
 
 OF_PERMISSION = frozenset({"decision", "why"})
 OF_EITHER = frozenset({"approver_group", "rule"})
-"""Of the permission where a decision is expected, else of the triage."""
+"""Taken from the permission if a decision is expected, otherwise from the triage."""
 
 
 class CaseResult(msgspec.Struct, frozen=True):

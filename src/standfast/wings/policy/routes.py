@@ -13,23 +13,23 @@ from standfast.wings.access.words import Right
 from standfast.wings.policy.shapes import PolicyInForce, PolicyTrial
 
 LONGEST_TRIAL = 20.0
-"""Seconds that a policy is tried on the letters; a proxy gives up at thirty."""
+"""The most seconds that a policy is tried on the letters; proxies give up at thirty."""
 
 
 class CandidatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy to try on the letters there are."""
+    """A policy to try on the stored letters."""
 
     text: str
 
 
 async def policy(call: Call) -> Answer:
-    """Give the policy in force: it names queues, so that a token for some of them does not read it."""
+    """Return the policy in force: it names queues, so a token for only some queues may not read it."""
     check_whole(call.grant)
     return Answer(await call.sf.policy.show())
 
 
 async def check_policy(call: Call) -> Answer:
-    """Foresee what another policy would say about the letters there are."""
+    """Preview what another policy would decide about the stored letters."""
     check_whole(call.grant)
     options: dict[str, Any] = {"without_secrets": not reads_secrets(call.grant), "longest": LONGEST_TRIAL}
     async with call.request.app.state.trying:

@@ -1,4 +1,4 @@
-"""The policy as one value: what becomes of letters, who may replay them, and the hash that stands for all of it."""
+"""The policy as one value: what becomes of letters, who may replay them, and the hash of all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from standfast.wings.policy.match import Match
 from standfast.wings.policy.rule_matcher import RuleMatcher
 
 BROKEN = "broken"
-"""What stands for the snapshot of a policy that cannot be used."""
+"""Stands in place of the snapshot of a policy that cannot be used."""
 
 Decision = Literal["allow", "deny", "require_approval"]
 VERSION = "v1"
@@ -25,14 +25,14 @@ BACKOFFS = {
     "fixed": Backoff(table=(10.0,)),
     "none": Backoff(table=(0.0,), jitter=0.0),
 }
-"""How long an automatic replay waits, by the name it has in a policy."""
+"""How long an automatic replay waits, by the backoff's name in a policy."""
 
 
 class DecidedUnder(Carried, frozen=True):
-    """What a move carries that a policy allowed: unless that policy is still in force, nothing moves."""
+    """Carried by a transition that a policy allowed: it is applied only while that policy is in force."""
 
     snapshot: str
-    """Its hash."""
+    """The policy's hash."""
 
 
 class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,28 +41,28 @@ class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     match: Match
     action: Action
     max_replays: int = 1
-    """How often a letter may be replayed in all, by whomever, before this rule leaves it to a person."""
+    """How often a letter may be replayed in all, by anyone, before this rule leaves it to a person."""
     backoff: Backoff = BACKOFFS["exponential_jitter"]
     owner: str | None = None
-    """Who looks after it."""
+    """Who looks after the letter."""
     approver_group: str | None = None
-    """Who may approve its replay; None is any approver."""
+    """Who may approve its replay; None means any approver."""
 
     def is_guarded(self, facts: Facts) -> bool:
-        """Tell whether this rule would replay a letter by itself that may have landed, without saying so.
+        """Return whether this rule would automatically replay a letter that may have landed, without naming that case.
 
-        Only a rule that says `landed: maybe` in so many words replays such a letter; any other is passed over.
+        Only a rule that says `landed: maybe` literally replays such a letter; any other is passed over.
         """
         says_so = Landed.MAYBE in self.match.texts.get("landed", ())
         return self.action is Action.AUTO_REPLAY and facts.may_have_landed and not says_so
 
 
 class DlqMatch(NamedTuple):
-    """Which of `dlq_rules` decide about a letter: the first that fits and is not guarded, with its place from 1."""
+    """Which of `dlq_rules` decides about a letter: the first that fits and is not guarded, with its place from 1."""
 
     found: tuple[int, DlqRule] | None = None
     passed_over: tuple[tuple[int, DlqRule], ...] = ()
-    """Those that fit before it, and would have replayed by themselves what may have landed."""
+    """Earlier rules that fit, but would automatically replay a letter that may have landed."""
 
 
 class ReplayRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,11 +72,11 @@ class ReplayRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     decision: Decision
     approver_group: str | None = None
     why: str = ""
-    """What the requester is told."""
+    """The reason that the requester is told."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
-    """Rules in order: the first that fits decides. `snapshot` is the hash of what they mean."""
+    """Rules in order: the first that fits decides. `snapshot` is the hash of their meaning."""
 
     version: str = VERSION
     dlq_rules: tuple[DlqRule, ...] = ()
@@ -84,7 +84,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknow
     snapshot: str
 
     def triages(self, facts: Facts) -> DlqMatch:
-        """Give the rule that says what becomes of this letter, and those that were passed over for it."""
+        """Return the rule that decides what becomes of this letter, and those that were passed over."""
         passed_over: list[tuple[int, DlqRule]] = []
         for each in self._dlq.all(facts):
             if not each[1].is_guarded(facts):
@@ -93,7 +93,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknow
         return DlqMatch(None, tuple(passed_over))
 
     def permits(self, facts: Facts) -> tuple[int, ReplayRule] | None:
-        """Give the first rule that says whether this letter may be replayed, with its place from 1."""
+        """Return the first rule that decides whether this letter may be replayed, with its place counted from 1."""
         return self._replay.first(facts)
 
     @cached_property
@@ -106,26 +106,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknow
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """A policy that is configured and cannot be used: its file is missing, or says something that cannot be."""
+    """A policy that is configured but cannot be used: its file is missing or invalid."""
 
     problem: str
     missing: bool = False
 
     @property
     def snapshot(self) -> str:
-        """What is stored with decisions made under it."""
+        """The snapshot that is stored with decisions made under it."""
         return BROKEN
 
 
 BUILT_IN = Policy(version="built-in", snapshot="built-in")
-"""The policy where none is written: poison is quarantined, a person looks at the rest and may replay it."""
+"""The policy if none is written: poison is quarantined; a person looks at the rest and may replay it."""
 
 
 def dlq_rule(place: int) -> str:
-    """Name a rule as it is stored with a letter."""
+    """Return the name of a rule as stored with a letter."""
     return f"dlq_rules#{place}"
 
 
 def replay_rule(place: int) -> str:
-    """Name a rule as it is stored with a decision."""
+    """Return the name of a rule as stored with a decision."""
     return f"replay_rules#{place}"

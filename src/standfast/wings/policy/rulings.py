@@ -1,4 +1,4 @@
-"""What the policy says about a letter, asked afresh each time: the seam between letters and the policy in force."""
+"""What the policy says about a letter, asked anew each time: the interface between letters and the policy in force."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Ruling(msgspec.Struct, frozen=True):
     permission: Permission
     snapshot: str
     stored: bool = False
-    """Whether it is the store's: what was decided under it then lands only while it is in force."""
+    """Whether the store has this policy: then decisions under it are applied only while it is in force."""
 
 
 Permit = Callable[[Facts], Awaitable[Ruling]]
-"""Asks the policy in force, outside of any transaction."""
+"""Asks the policy in force, outside any transaction."""
 
 
 PermitMany = Callable[[Sequence[Facts]], Awaitable[list[Ruling]]]
-"""Asks it about many letters at once: one policy decides about all of them, and is read once."""
+"""Asks it about many letters at once: one policy, read once, decides about all of them."""
 
 
 def one_by_one(permit: Permit) -> PermitMany:
-    """Ask about many where only one can be asked about."""
+    """Return a function that asks about many letters one by one."""
 
     async def ask(many: Sequence[Facts]) -> list[Ruling]:
         return [await permit(facts) for facts in many]
@@ -48,9 +48,9 @@ Modes = Mapping[tuple[str, str], ReplayMode]
 
 
 def for_agent(ruling: Ruling, letter: JobView, modes: Modes) -> Ruling:
-    """Have a person decide about a letter that an agent asks for, where it is `manual` or may have landed.
+    """Require a person's approval of an agent's request if the letter is `manual` or may have landed.
 
-    One that a person has stopped on purpose is denied.
+    A letter that a person has stopped on purpose is denied.
     """
     why = closed_to_agents(letter)
     if why is not None:
@@ -62,7 +62,7 @@ def for_agent(ruling: Ruling, letter: JobView, modes: Modes) -> Ruling:
 
 
 def closed_to_agents(letter: JobView) -> str | None:
-    """Say why no agent may have a letter replayed, and who can: a person has set it apart, or refused their consent."""
+    """Return why agents may not replay a letter, and who can: a person has quarantined it or refused consent."""
     if letter.triage is not None and letter.triage.replay_status == QUARANTINED:
         owner = letter.triage.owner
         whose = f" for {owner}" if owner else ""
@@ -73,7 +73,7 @@ def closed_to_agents(letter: JobView) -> str | None:
 
 
 def may_have_landed(letter: JobView) -> Landed:
-    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
+    """Return whether any attempt may have landed: an uncertain one stays so, however the last one ended."""
     known = [line.landed for line in letter.history]
     if letter.failure is not None:
         known.append(letter.failure.landed)
@@ -86,9 +86,9 @@ async def built_in(facts: Facts) -> Ruling:
 
 
 def facts_at(letter: JobView, wall: float, replay_mode: ReplayMode | None = None) -> Facts:
-    """Give a letter as the policy sees it now.
+    """Return a letter as the policy sees it now.
 
-    What its handler may repeat, and what earlier attempts left in doubt, matters to triage only.
+    The replay mode, and doubts that earlier attempts left, matter only for triage.
     """
     now = datetime.fromtimestamp(wall, UTC)
     if replay_mode is None:

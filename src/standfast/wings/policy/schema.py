@@ -1,4 +1,4 @@
-"""Reading values out of a document, each refused where it stands if it is not what its key takes."""
+"""Reads values from a document; a value that its key does not take is refused with its place."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from standfast.wings.policy.match import OPERATORS, Bound, Range
 LONGEST_TEXT = 500
 MOST_DIGITS = 15
 LONGEST_TIME = 1e10
-"""Some three hundred years: more is a slip."""
+"""Some three hundred years: more must be a typo."""
 
 _NO_TEXT = re.compile(
     r"~|null|Null|NULL|true|True|TRUE|false|False|FALSE|"
     r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+|"
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
-"""What YAML 1.2 reads as something else than a text, unless it is in quotes."""
+"""What YAML 1.2 does not read as text, unless it is in quotes."""
 _WHOLE = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}")
 _NUMBER = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}(?:\.[0-9]{{1,{MOST_DIGITS}}})?")
 _BOUND = re.compile(r"\s*(>=|<=|>|<|=)\s*(\S(?:.*\S)?)\s*")
 
 Value = TypeVar("Value")
 Read = Callable[[Node, str], Value]
-"""Reads what stands under a key; the key is for the message."""
+"""Reads the value of a key; the key is for the message."""
 
 
 def mapping(node: Node, what: str, allowed: Sequence[str]) -> Mapping:
-    """Expect a map with no other keys than these."""
+    """Expect a map with only these keys."""
     if not isinstance(node, Mapping):
         raise node.place.refusal(f"{what} must be a map; allowed keys are {', '.join(allowed)}")
     for key, scalar in node.keys.items():
@@ -44,7 +44,7 @@ def mapping(node: Node, what: str, allowed: Sequence[str]) -> Mapping:
 
 
 def needed(of: Mapping, key: str, what: str) -> Node:
-    """Expect a key to be there."""
+    """Expect a key to exist."""
     if key not in of.values:
         raise of.place.refusal(f"{what} needs the key '{key}'")
     return of.values[key]
@@ -58,7 +58,7 @@ def items(node: Node, what: str) -> list[Node]:
 
 
 def text(node: Node, key: str) -> str:
-    """Expect a text of some characters."""
+    """Expect a text that is not empty."""
     if not isinstance(node, Scalar):
         raise node.place.refusal(f"{key} must be a text")
     if not node.text.strip():
@@ -71,12 +71,12 @@ def text(node: Node, key: str) -> str:
 
 
 def reason_code(node: Node, key: str) -> str:
-    """Expect a reason code; another system's name for one of ours is ours."""
+    """Expect a reason code; translate another system's name for one of ours."""
     return known_code(text(node, key))
 
 
 def one_of(words: Sequence[str], also: str | None = None) -> Read[str]:
-    """Expect one of these words; `also` is what the key takes besides, for the message."""
+    """Expect one of these words; `also` names what else the key takes, for the message."""
 
     def read(node: Node, key: str) -> str:
         if not isinstance(node, Scalar) or node.text not in words:
@@ -119,7 +119,7 @@ def any_of(read: Read[Value]) -> Read[tuple[Value, ...]]:
 
 
 def count_range(node: Node, key: str) -> Range:
-    """Expect a whole number, or comparisons with some, such as ">= 3" or ">= 3, < 10"."""
+    """Expect a whole number, or comparisons with numbers, such as ">= 3" or ">= 3, < 10"."""
     number = _plain_whole(node)
     if number is not None:
         return (Bound("=", number),)

@@ -1,4 +1,4 @@
-"""Scripts for the policy in force: published by processes, read by all; and for what it refused or put off."""
+"""Scripts for the policy in force, which processes publish and read, and for replays that it refused or postponed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from standfast.wings.policy import rules
 from standfast.wings.policy.rules import BROKEN, DecidedUnder
 
 BITE = 200
-"""How many letters one look for automatic replays takes up."""
+"""How many letters one look for automatic replays handles."""
 BUILT_IN = rules.BUILT_IN.snapshot
 TURN = "automatic replays"
-"""What the turn to see to them is called in the upkeep."""
+"""The name, among the upkeep marks, of the turn to handle automatic replays."""
 SCHEDULED = "scheduled"
-"""Where a letter is in its triage that is replayed by itself."""
+"""The replay status of a letter that will be replayed automatically."""
 
 
 class StoredPolicy(NamedTuple):
-    """The policy in force as the store has it; empty where none was ever written."""
+    """The policy in force, as stored; empty if none was ever written."""
 
     snapshot: str | None = None
     source: str | None = None
@@ -39,12 +39,12 @@ class StoredPolicy(NamedTuple):
 
     @property
     def mark(self) -> str | None:
-        """What it is known by, as `queue_rules` gives it: another mark is another policy."""
+        """What identifies it, as `queue_rules` gives it: another mark means another policy."""
         return self.snapshot or (None if self.problem is None else f"{BROKEN}: {self.problem}")
 
 
 class PolicyOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy to be put in force, or with `problem` word of one that cannot be."""
+    """A policy to put in force, or, with `problem`, the report of one that cannot be used."""
 
     by: str
     source: str
@@ -56,9 +56,9 @@ class PolicyOffer(msgspec.Struct, frozen=True, kw_only=True):
 
 @writes(separate=True)
 def publish(round_: Round, offers: Sequence[PolicyOffer]) -> Script[list[StoredPolicy]]:
-    """Put policies in force for every process: the last published one holds. Answer each with what is in force then.
+    """Put policies in force for every process: the last published wins. Return for each the policy then in force.
 
-    One that cannot be used changes nothing but what is said about it: the last good one stays.
+    An unusable policy changes only the reported problem: the last good policy stays in force.
     """
     answers = []
     for offer in offers:
@@ -97,7 +97,7 @@ def _note_problem(round_: Round, offer: PolicyOffer, known: StoredPolicy) -> Scr
 
 
 def outdated(transitions: Sequence[Transition]) -> Script[set[DecidedUnder]]:
-    """Name the policies that moves were decided under and that are in force no more; the one that is stays so."""
+    """Return the policies that transitions were decided under and that are no longer in force; lock the one that is."""
     decided = {ruled for each in transitions if (ruled := each.rider(DecidedUnder)) is not None}
     if not decided:
         return set()
@@ -106,7 +106,7 @@ def outdated(transitions: Sequence[Transition]) -> Script[set[DecidedUnder]]:
 
 
 def under_old_policy(transitions: Sequence[Transition]) -> Script[set[int]]:
-    """Give the places of moves that a policy allowed which is in force no more."""
+    """Return the places of transitions allowed by a policy that is no longer in force."""
     known = yield from outdated(transitions)
     return {place for place, each in enumerate(transitions) if each.rider(DecidedUnder) in known}
 
@@ -127,14 +127,14 @@ def unless_known(mark: str | None) -> Script[StoredPolicy | None]:
 
 
 def due(now: float) -> Script[list[int]]:
-    """Read the numbers of letters whose automatic replay is due: their time has come, or another policy is in force."""
+    """Read the numbers of letters whose automatic replay is due: by time, or because another policy is in force."""
     return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
 
 
 class ReplayTurn(msgspec.Struct, frozen=True):
-    """The turn to see to automatic replays, for so many seconds: no two workers look at the same letters.
+    """The turn to handle automatic replays, for so many seconds: no two workers look at the same letters.
 
-    `held` is what a worker has of it already; for no seconds it gives the turn up.
+    `held` is the end of the turn that a worker already has; with zero seconds it gives the turn up.
     """
 
     seconds: float
@@ -143,7 +143,7 @@ class ReplayTurn(msgspec.Struct, frozen=True):
 
 @writes()
 def take_turn(round_: Round, turns: Sequence[ReplayTurn]) -> Script[list[float | None]]:
-    """Let one worker have the turn; answer with what it has, or None for those that came second."""
+    """Give one worker the turn; return until when it has it, or None for those that came later."""
     answers = []
     for turn in turns:
         given = {"name": TURN, "until": round_.now + turn.seconds, "now": round_.now, "held": turn.held}
@@ -153,7 +153,7 @@ def take_turn(round_: Round, turns: Sequence[ReplayTurn]) -> Script[list[float |
 
 @writes()
 def tidy(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Forget automatic replays of what is no letter that waits for one any more."""
+    """Forget automatic replays of jobs that are no longer letters waiting for one."""
     yield "idle_replays", {"now": round_.now, "limit": BITE}
     return [None] * len(asked)
 
@@ -164,7 +164,7 @@ def replay_modes() -> Script[dict[tuple[str, str], ReplayMode]]:
 
 
 class PolicyActivity(NamedTuple):
-    """What health is told: the policy, and by queue what lately became a letter or was refused a replay."""
+    """What `health` needs: the policy, and by queue how many letters and refused replays are recent."""
 
     stored_policy: StoredPolicy
     letters: dict[str, int]
@@ -172,7 +172,7 @@ class PolicyActivity(NamedTuple):
 
 
 def policy_activity(now: float, *, letters_within: float, refusals_within: float) -> Script[PolicyActivity]:
-    """Read how letters and refusals grow."""
+    """Read how many letters and refusals are recent."""
     letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within}))
     refusals: dict[str, int] = dict((yield "recent_refusals", {"since": now - refusals_within}))
     return PolicyActivity((yield from stored_policy()), letters, refusals)

@@ -1,4 +1,4 @@
-"""What routes about the policy answer."""
+"""The answers of routes about the policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standfast.wings.policy.what_if import WhatIf
 
 
 class PolicyInForce(TypedDict):
-    """The policy in force with its text, who published it and when, and what is wrong with it, if anything is."""
+    """The policy in force with its text, who published it and when, and what is wrong with it, if anything."""
 
     snapshot: str
     source: str | None

@@ -1,8 +1,8 @@
-"""The hash a policy is known by. It covers what the rules mean, not how they were written.
+"""The hash that identifies a policy. It covers what the rules mean, not how they are written.
 
 Comments, spaces, quotes, the order of keys and of the entries of a list, a default written out, and another name for
-the same reason code change nothing; the order of rules, and anything they say, does. What a rule leaves open is left
-out of the hashed text: a key that a later version adds does not change the hash of a policy that does not use it.
+the same reason code do not change the hash; the order of rules, and anything they say, does. What a rule leaves open
+is not hashed: a key that a later version adds does not change the hash of a policy that does not use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from standfast.wings.policy.rules import DlqRule, ReplayRule
 
 
 def snapshot(version: str, dlq_rules: tuple[DlqRule, ...], replay_rules: tuple[ReplayRule, ...]) -> str:
-    """Give the hash, as `sha256:` and 64 hexadecimal digits."""
+    """Return the hash, as `sha256:` and 64 hexadecimal digits."""
     meaning = {
         "version": version,
         "dlq_rules": [_dlq_rule(rule) for rule in dlq_rules],

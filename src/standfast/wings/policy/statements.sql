@@ -19,7 +19,7 @@ SELECT queue, name, replay_mode FROM handler
 
 -- name: hold_policy
 -- locks: policy
--- What was decided under it is written before another one comes into force, or not at all.
+-- A decision under a policy is written before another policy comes into force, or not at all.
 SELECT coalesce(snapshot, 'broken') FROM policy FOR SHARE
 
 -- name: write_policy
@@ -38,7 +38,7 @@ INSERT INTO policy (only_one, problem, problem_at) VALUES (1, :problem, :now)
 ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = excluded.problem_at
 
 -- name: due_replays
--- Letters whose time has come, and those that another policy than the one in force refused.
+-- Letters whose time has come, and letters refused by a policy other than the one in force.
 SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
 WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage::json->>'replay_status' = 'scheduled'
 UNION ALL
@@ -54,7 +54,7 @@ LIMIT :limit
 -- name: idle_replays
 -- locks: jobs
 -- waits: no
--- What is due and is no letter that waits for it any more.
+-- Due replays of jobs that are no longer letters waiting for them.
 UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
   WHERE e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' <> 'scheduled')
@@ -69,7 +69,7 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   LIMIT :limit)
 
 -- name: idle_replays (postgres)
--- What is due and is no letter that waits for it any more; what is locked is left to the next look.
+-- Due replays of jobs that are no longer letters waiting for them; locked ones are left to the next look.
 UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
   WHERE (e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' <> 'scheduled'))
@@ -80,7 +80,7 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
 
 -- name: refuse_replays
 -- locks: jobs
--- A refusal is news unless the same was said of the letter before. Only what would be replayed by itself is asked again.
+-- A refusal is news unless the letter's last one was the same. Only letters with an automatic replay are asked about again.
 UPDATE ending SET refused_at = :now, replay_at = NULL, refused_under = iif(triage->>'action' = 'auto_replay', :snapshot, NULL),
   triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL)
 WHERE n = :n

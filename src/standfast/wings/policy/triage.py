@@ -1,6 +1,7 @@
-"""What should happen to a letter: the first rule that fits says it, else the catalogue of reasons.
+"""Decides what should happen to a letter: by the first rule that fits, or else by the catalogue of reasons.
 
-Worker and sweeper ask in the dying write, so nothing here reads a clock, rolls dice or calls anybody's code.
+Worker and sweeper use this in the write that ends the job, so nothing here reads a clock, draws a random number or
+calls the application's code.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
 from standfast.wings.policy.rules import Broken, DlqRule, Policy, dlq_rule
 
 BUILT_IN = BUILT_IN_POLICY.snapshot
-"""The rule a letter names when no policy file decided."""
+"""The rule that a letter names if no policy file decided."""
 
 STATUSES = {
     Action.AUTO_REPLAY: "scheduled",
@@ -36,14 +37,14 @@ STATUSES = {
 }
 
 CONSENT = Triage(action=Action.MANUAL_REVIEW, rule="consent")
-"""What becomes of a job whose session must consent first: no policy consents in its place, or replays it meanwhile."""
+"""The triage of a job whose session must consent first: no policy can consent in its place, or replay it meanwhile."""
 
 STOPPING = frozenset({Move.DIE, Move.HOLD})
-"""The moves by which a job becomes a letter."""
+"""The moves that make a job a letter."""
 
 
 class PolicyNow(msgspec.Struct, frozen=True):
-    """What letters are judged by: the policy in force, and the time."""
+    """What letters are judged by: the policy in force and the time."""
 
     policy: Policy | Broken = BUILT_IN_POLICY
     now: float = 0.0
@@ -63,7 +64,7 @@ class Judgement(Carried, frozen=True):
 
     @property
     def ending(self) -> Mapping[str, Any]:
-        """Keep all of it, and when the letter is replayed automatically."""
+        """Store all of it, and when the letter is replayed automatically."""
         named = {"fingerprint": self.fingerprint, "policy_snapshot": self.snapshot}
         return {"triage": text(self.triage), "replay_at": self.triage.replay_at, **named}
 
@@ -73,7 +74,7 @@ class Judgement(Carried, frozen=True):
         return self.triage.replay_status == "scheduled"
 
     def next_step(self, end: Transition) -> tuple[int, str] | None:
-        """Say which rule replays it, where one does: then no person is needed."""
+        """Say which rule replays the letter automatically, if one does: then no person is needed."""
         if end.failure is None or not self.replays_by_itself:
             return None
         why = f"it is {end.target} ({end.failure.reason_code})"
@@ -81,7 +82,7 @@ class Judgement(Carried, frozen=True):
 
 
 def judge_attempt(claim: Claim, decided: Transition, roll: float, present: PolicyNow | None) -> Transition:
-    """Say what becomes of a job that stops in its worker's hands."""
+    """Decide what becomes of a job whose attempt stops it."""
     if decided.failure is None:
         return decided
     present = present or PRESENT
@@ -89,9 +90,9 @@ def judge_attempt(claim: Claim, decided: Transition, roll: float, present: Polic
 
 
 def judge(decided: Transition, facts: Facts, present: PolicyNow, roll: float) -> Transition:
-    """Say what becomes of a job that stops, in the very change that stops it; other changes stay as they are.
+    """Add what becomes of a job to the transition that stops it; return other transitions unchanged.
 
-    What needs an approval is held for it.
+    A job that needs an approval is held for it.
     """
     if decided.failure is None or decided.move not in STOPPING:
         return decided
@@ -106,7 +107,7 @@ def judge(decided: Transition, facts: Facts, present: PolicyNow, roll: float) ->
 
 
 def _with_approvers(triaged: Triage, facts: Facts, policy: Policy | Broken) -> Triage:
-    """Name everybody who must approve: its replay is asked for as it dies, and `replay_rules` speak of that too."""
+    """Name all groups that must approve: the replay is requested as the job dies, so `replay_rules` apply too."""
     if triaged.action is not Action.REQUIRE_APPROVAL:
         return triaged
     return msgspec.structs.replace(
@@ -117,7 +118,7 @@ def _with_approvers(triaged: Triage, facts: Facts, policy: Policy | Broken) -> T
 def triage(
     letter: Facts | Failure, policy: Policy | Broken = BUILT_IN_POLICY, *, now: float = 0.0, roll: float = 0.0
 ) -> Triage:
-    """Decide about a letter. `replay_at` is counted from `now`; `roll` in [0, 1) is the jitter's chance."""
+    """Decide about a letter. `replay_at` is counted from `now`; `roll` in [0, 1) determines the jitter."""
     facts = letter if isinstance(letter, Facts) else facts_of_failure(letter)
     if facts.reason_code == "consent_required":
         return CONSENT
@@ -130,12 +131,12 @@ def triage(
 
 
 def _note(passed_over: Sequence[tuple[int, DlqRule]]) -> str | None:
-    """Say why the first rule that fits did not decide."""
+    """Return why the first rule that fits did not decide."""
     return f"{dlq_rule(passed_over[0][0])} would replay it, but {GUARDED}" if passed_over else None
 
 
 def _left_to_a_person(passed_over: Sequence[tuple[int, DlqRule]]) -> Triage:
-    """Have a person look at what no rule may replay by itself; its owner is that of the first such rule."""
+    """Leave to a person a letter that no rule may replay automatically; its owner is that of the first such rule."""
     place, rule = passed_over[0]
     action = Action.MANUAL_REVIEW
     return Triage(
@@ -148,7 +149,7 @@ def _left_to_a_person(passed_over: Sequence[tuple[int, DlqRule]]) -> Triage:
 
 
 def _by_catalogue(facts: Facts, rule: str) -> Triage:
-    """Set poison apart and leave the rest to a person."""
+    """Quarantine poison and leave the rest to a person."""
     action = reason(facts.reason_code or "").action
     return Triage(action=action, rule=rule, replay_status=STATUSES[action])
 
@@ -172,7 +173,7 @@ def _by_rule(place: int, rule: DlqRule, facts: Facts, now: float, roll: float) -
 
 
 def _obstacle(rule: DlqRule, facts: Facts) -> str | None:
-    """Say why a letter is left to a person where its rule would replay it."""
+    """Return why a letter is left to a person although its rule would replay it."""
     if facts.replay_mode == "manual":
         return "its handler is manual: a person replays it"
     if facts.replays >= rule.max_replays:
@@ -189,7 +190,7 @@ def outlived(
     *,
     message: str = "",
 ) -> Transition:
-    """Let a job die that waited too long, or in vain; `facts` is what else is known of it."""
+    """Decide the end of a job that waited too long, or in vain; `facts` is what else is known of it."""
     failure = never(code, message)
     said = {name: value for name, value in asdict(facts_of_failure(failure)).items() if value}
     decided = job.moved(Move.DIE, attempt=facts.attempts, failure=failure)

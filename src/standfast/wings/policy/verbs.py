@@ -44,10 +44,10 @@ Letters = Iterable[tuple[str, Facts]]
 External = Callable[[Facts], Any]
 """The application's own decision about a replay; it may be async."""
 LONGEST_ANSWER = 30.0
-"""Seconds an external decision may take; none in time is a refusal."""
+"""Seconds an external decision may take; no answer in time is a refusal."""
 PAGE = 500
 IN_CODE = "code"
-"""The source of a policy that the application gave as a text."""
+"""The source of a policy that the application gave as text."""
 
 
 class PolicySource(NamedTuple):
@@ -59,14 +59,14 @@ class PolicySource(NamedTuple):
 
 
 class PendingPolicy:
-    """A policy that was taken; `await` it to have it in force now rather than with the next use of the store."""
+    """An accepted policy; `await` it to put it in force now rather than at the next use of the store."""
 
     def __init__(self, snapshot: str, publish: Callable[[], Awaitable[None]]) -> None:
         self.snapshot = snapshot
         self._publish = publish
 
     def __await__(self) -> Generator[Any, None, str]:
-        """Put it in force; give its snapshot."""
+        """Put the policy in force; return its snapshot."""
         yield from self._publish().__await__()
         return self.snapshot
 
@@ -89,13 +89,13 @@ class Policies:
 
     @property
     def snapshot(self) -> str:
-        """The hash of the policy in force, as this process last heard of it."""
+        """The hash of the policy in force, as this process last knew it."""
         return self.known.policy.snapshot
 
     def load(self, given: str | Path) -> PendingPolicy:
-        """Put a policy in force, from a file (which is watched from now on) or a text; raises PolicyRefused.
+        """Put a policy in force, from a file (which is watched from now on) or from text; raises PolicyRefused.
 
-        It holds from the next use of the store on; `await` what this gives to have it in force at once.
+        It takes effect at the next use of the store; `await` the returned object to put it in force at once.
         """
         if isinstance(given, str) and "\n" in given:
             written = PolicySource(IN_CODE, given, load_policy(given, IN_CODE))
@@ -110,17 +110,17 @@ class Policies:
         return PendingPolicy(written.read.snapshot, self._declared.publish)
 
     def use(self, decide: External | None) -> None:
-        """Have your own code asked before every replay here, after the rules: the strictest answer holds.
+        """Ask your own code before every replay in this process, after the rules: the strictest answer wins.
 
-        It is given the facts of the letter, and answers "allow", "deny" or "require_approval", or a dict with
-        `decision`, `why` and `approver_group`. Whatever it raises, and any other answer, denies.
+        It gets the facts of the letter, and answers "allow", "deny" or "require_approval", or a dict with `decision`,
+        `why` and `approver_group`. An exception or any other answer denies.
         """
         if decide is not None and not callable(decide):
             raise ConfigurationError(f"policy.use takes a function of a letter's facts, not {decide!r}")
         self._external = decide
 
     def keep_out(self) -> None:
-        """Put no file in force from here: for processes that only look, or try a policy."""
+        """Put no policy file in force from this process: for processes that only read, or try a policy."""
         self._file, self._expected = None, False
 
     async def check(
@@ -131,10 +131,11 @@ class Policies:
         without_secrets: bool = False,
         longest: float | None = None,
     ) -> dict[str, Any]:
-        """Tell what a candidate would change: every stored letter under the policy in force, and under this one.
+        """Return what a candidate would change: compare the decisions on every stored letter with the policy in force.
 
-        `without_secrets` is for those who are shown none: rules then see labels as they do, and guess none of them.
-        Rules times letters may be many: they are compared beside the loop, for no more than `longest` seconds.
+        `without_secrets` is for callers who may not see secrets: rules then see the labels redacted, so that no rule
+        can be used to guess them. Rules times letters may be many: they are compared in a thread, for at most `longest`
+        seconds.
         """
         candidate = await run_in_thread(load_policy, text, source)
         await self._declared.publish()
@@ -149,7 +150,7 @@ class Policies:
         }
 
     async def show(self) -> dict[str, Any]:
-        """Give the policy in force with its text, who published it and when, and what is wrong, if anything is."""
+        """Return the policy in force with its text, who published it and when, and what is wrong, if anything."""
         await self._declared.publish()
         stored: StoredPolicy = await self._store.read(policies.stored_policy())
         self.known.learn(stored)
@@ -183,7 +184,7 @@ class Policies:
         return ruling
 
     async def permit_many(self, many: Sequence[Facts]) -> list[Ruling]:
-        """Ask the same about many letters; a policy that is published meanwhile is for the next who ask."""
+        """Ask the same about many letters; a policy published meanwhile counts only from the next call."""
         await self.refresh()
         policy = self.known.policy
         return [Ruling(await self._permitted(facts, policy), policy.snapshot, stored=True) for facts in many]
@@ -195,13 +196,13 @@ class Policies:
         return strictest(permission, await _ask(external, facts))
 
     async def refresh(self) -> None:
-        """Learn of another policy, if there is one."""
+        """Learn another policy, if there is one."""
         self.known.learn(await self._store.read(policies.unless_known(self.known.mark)))
 
     # --- for the opening of the store, and for workers
 
     def put_in_force(self) -> None:
-        """Put in force what this process has, if anything; learn what is in force."""
+        """Put in force the policy that this process has, if any; learn which one is in force."""
         if self._written is None and self._file is not None:
             self._look(self._file)
         if self._written is None:
@@ -210,11 +211,11 @@ class Policies:
             self._offer(self._written)
 
     def learn(self) -> None:
-        """Learn what is in force."""
+        """Learn which policy is in force."""
         self.known.learn(self._store.read(policies.stored_policy()).result())
 
     async def reload(self) -> None:
-        """Look whether the file has changed, and have what it says now in force; learn what others published."""
+        """Put the file's policy in force if the file has changed; learn what other processes published."""
         if self._file is not None and _signature(self._file) != self._seen:
             await run_in_thread(self._reload, self._file)
         await self.refresh()
@@ -251,17 +252,17 @@ class Policies:
         self.known.learn(self._store.write(policies.publish, offer).result())
 
     def declares(self) -> str | None:
-        """Give the snapshot of what this process has, for others to compare; None if it has nothing."""
+        """Return the snapshot of this process's policy, for other processes to compare; None if it has none."""
         return None if self._written is None else self._written.read.snapshot
 
     def take_over(self, other: Policies) -> None:
-        """Have what another one was given: for tests that move an application to another store."""
+        """Take the policy of another instance: for tests that move an application to another store."""
         self._written, self._external = other._written, other._external
         self._file, self._expected, self._seen = other._file, other._expected, other._seen
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:
-    """Give what changes when a file does; None if there is none."""
+    """Return values that change when a file does; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -270,7 +271,7 @@ def _signature(path: Path) -> tuple[int, ...] | None:
 
 
 def content(path: Path) -> bytes:
-    """Read a policy file; what is not a regular file is refused before it is read."""
+    """Read a policy file; anything but a regular file is refused before it is read."""
     try:
         with open(path, "rb", opener=_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -307,7 +308,7 @@ def _raise(error: BaseException) -> Any:
 
 
 def _in_time(letters: Letters, longest: float | None) -> Iterator[tuple[str, Facts]]:
-    """Give letters one by one, and refuse to go on when the time is up."""
+    """Yield letters one by one, and raise when the time is up."""
     until = None if longest is None else time.monotonic() + longest
     for each in letters:
         if until is not None and time.monotonic() >= until:
@@ -319,5 +320,5 @@ def _in_time(letters: Letters, longest: float | None) -> Iterator[tuple[str, Fac
 
 
 def _redacted(facts: Facts) -> Facts:
-    """Give the facts of a letter as they are shown to those who read no secrets."""
+    """Return the facts of a letter as they are shown to callers who may not see secrets."""
     return msgspec.structs.replace(facts, labels=redacted(facts.labels))

@@ -1,4 +1,4 @@
-"""What a candidate policy would change: stored letters under the policy in force, and under the candidate."""
+"""What a candidate policy would change: compares the decisions on stored letters with those of the policy in force."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLES = 5
 
 
 class Change(msgspec.Struct, frozen=True):
-    """So many letters that go from one answer to another (or stay), and the first few of them."""
+    """How many letters go from one answer to another (or stay), and the first few of them."""
 
     before: str
     after: str
@@ -28,15 +28,15 @@ class WhatIf(msgspec.Struct, frozen=True):
 
     letters: int
     changed: int
-    """How many get another action or another decision."""
+    """How many letters get another action or another decision."""
     actions: tuple[Change, ...]
     decisions: tuple[Change, ...]
     unused: tuple[str, ...]
-    """Rules of the candidate that no letter met first: too narrow, or behind a wider one."""
+    """Rules of the candidate that decide about no letter: too narrow, or after a wider one."""
 
 
 class _Table:
-    """Counts pairs, and keeps the first few letters of each."""
+    """Counts pairs of answers, and keeps the first few letters of each."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
@@ -47,13 +47,13 @@ class _Table:
         return before != after
 
     def changes(self) -> tuple[Change, ...]:
-        """Give what changes first, then what stays, the most numerous first."""
+        """Return changed answers first, then unchanged ones, the most frequent first."""
         rows = (Change(*pair, *row) for pair, row in self._rows.items())
         return tuple(sorted(rows, key=lambda row: (row.before == row.after, -row.count, row.before, row.after)))
 
 
 def what_if(letters: Iterable[tuple[str, Facts]], present: Policy | Broken, candidate: Policy) -> WhatIf:
-    """Compare two policies over letters (id and facts), which are looked at once and not kept."""
+    """Compare two policies on letters (id and facts), which are read once and not kept."""
     actions, decisions, total, changed = _Table(), _Table(), 0, 0
     unused = dict.fromkeys(_names(candidate))
     for id_, facts in letters:

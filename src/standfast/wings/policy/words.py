@@ -1,4 +1,4 @@
-"""The words of a policy file: every key there is, and where it may stand."""
+"""The words of a policy file: every key, and where it may occur."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPLAY_KEYS = ("match", "decision", "approver_group", "why")
 OPEN_TEXTS = ("reason_code", "cause", "error_kind", "queue", "handler", "session", "requester")
 """Keys of a match that take any text, with `*` for any characters."""
 CODES = ("reason_code", "cause")
-"""Those of them that are reason codes, which other systems may call otherwise."""
+"""The keys that take reason codes, for which other systems may have other names."""
 CLOSED_TEXTS: dict[str, tuple[str, ...]] = {"class": tuple(Class), "landed": tuple(Landed)}
 """Keys of a match that take one of a few words."""
 COUNTS = ("attempts", "replays")
@@ -26,7 +26,7 @@ DECISIONS: tuple[str, ...] = get_args(Decision)
 REPLAY_MODES: tuple[str, ...] = get_args(ReplayMode)
 
 ONLY_WITH = {"max_replays": "auto_replay", "backoff": "auto_replay", "approver_group": "require_approval"}
-"""Keys of a rule that mean something with one action or decision only."""
+"""Keys of a rule that go with only one action or decision."""
 
 CASE_KEYS = ("name", "letter", "expect")
 LETTER_KEYS = (*MATCH_KEYS, "replay_mode")

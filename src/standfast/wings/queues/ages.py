@@ -1,7 +1,7 @@
-"""A changed `max_age` holds for what already waits too, and is stamped on it in bites: no transaction may take long.
+"""A changed `max_age` also applies to waiting jobs. It is written to them in batches: no transaction may take long.
 
-Publishing leaves a mark, which says up to which number it is done. Whoever published goes on from there, and if it does
-not come to an end, the sweepers do.
+Publishing leaves a mark, which says up to which job number this is done. The publishing process continues from there;
+if it does not finish, the sweepers do.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 
 MARK = "age "
-"""Before a number and a queue: up to this number its jobs have the expiry of the rules in force."""
+"""Followed by a number and a queue: up to this number, the queue's jobs have the expiry of the rules in force."""
 BITE = 2000
 """How many jobs one transaction looks at."""
 
 
 def mark(round_: Round, queues: Iterable[str]) -> Script[None]:
-    """Write down that the jobs of these queues must get another expiry."""
+    """Mark that the jobs of these queues must get a new expiry."""
     for queue in queues:
         yield "mark_upkeep", {"name": f"{MARK}0 {queue}", "now": round_.now}
 
 
 def marked(upkeep: Iterable[str]) -> bool:
-    """Tell whether some jobs still have the expiry of earlier rules."""
+    """Return whether some jobs still have the expiry of earlier rules."""
     return any(name.startswith(MARK) for name in upkeep)
 
 
 @writes(separate=True)
 def restamp(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
-    """Take a bite; answer whether there is more to do. What another process works on is left to it."""
+    """Process a batch; return whether there is more to do. Marks that another process works on are left to it."""
     more = False
     for (name,) in (yield "age_marks", {}):
         after, _, queue = name.removeprefix(MARK).partition(" ")
@@ -38,8 +38,8 @@ def restamp(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
         if seen:
             bite = {"queue": queue, "after": int(after), "last": last}
             yield "restamp_expiry", bite
-            round_.note_work(queue, 0.0)  # a worker may have passed over what was locked
-            if (yield "unstamped", bite) == [(True,)]:  # others held some of it just now
+            round_.note_work(queue, 0.0)  # a worker may have skipped the locked jobs
+            if (yield "unstamped", bite) == [(True,)]:  # other transactions had locked some of the jobs
                 more = True
                 continue
         yield "forget_upkeep", {"name": name}

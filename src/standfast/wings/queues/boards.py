@@ -1,4 +1,4 @@
-"""Queues and counts laid out for reading."""
+"""Tables of queues and counts for people to read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from standfast.wings.queues.rule_words import rule_in_words, wait_in_words
 from standfast.wings.records.figures import count_of, number, span
 
 ALWAYS = ("attempts", "backoff", "lease", "timeout")
-"""The rules one asks for first; the others are told where they are not the default."""
+"""The rules that are always shown; the others are shown if they are not the default."""
 
 
 def queue_board(queues: dict[str, dict[str, Any]], now: datetime) -> Table:
-    """Lay out every queue, one a row."""
+    """Lay out the queues, one per row."""
     counts = ("due", "running", "scheduled", "parked", "letters", "workers")
     columns = ("queue", "state", *counts, "from", "rules in force", "handlers")
     return Table([_queue_row(name, facts, now) for name, facts in queues.items()], columns)
@@ -65,7 +65,7 @@ def _queue_row(name: str, facts: dict[str, Any], now: datetime) -> list[str | Ce
 
 
 def profile_board() -> Table:
-    """Lay out the ready-made rules, which hold for queues of these names."""
+    """Lay out the profiles: ready-made rules for queues of these names."""
     return Table([(name, in_words(rules)) for name, rules in RULES.items()], ("queue", "rules"), "Profiles")
 
 
@@ -90,7 +90,7 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
 
 
 def _parked(queues: list[dict[str, Any]]) -> Cell:
-    """Count what waits for something else than a worker, over all queues."""
+    """Count the jobs of all queues that wait for something other than a worker."""
     return _number(sum(facts["parked"] for facts in queues), "yellow")
 
 
@@ -101,7 +101,7 @@ def _count_row(name: str, facts: dict[str, Any], now: datetime) -> list[str | Ce
 
 
 def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
-    """Say what a gate counts or why it is shut, and when it opens by itself."""
+    """Describe what a gate counts or why it is shut, and when it opens by itself."""
     opens = "" if gate["opens_in"] is None else span(gate["opens_in"])
     match gate["kind"]:
         case "limit":
@@ -124,7 +124,7 @@ def _worker_row(worker: dict[str, Any]) -> list[str | Cell]:
 
 
 def workers_board(workers: list[dict[str, Any]], now: datetime) -> list[Table]:
-    """Lay out the workers, then the jobs that they have run longest."""
+    """Lay out the workers, then their running jobs, the longest-running first."""
     rows = [_working_row(each, now) for each in workers]
     jobs = [(job, each["id"]) for each in workers for job in each["jobs"]]
     jobs.sort(key=lambda found: (found[0]["since"], found[1], found[0]["id"]))
@@ -156,7 +156,7 @@ def _number(count: int, style: str = "") -> Cell:
 
 
 def in_words(rules: QueueRules) -> str:
-    """Say the rules one asks for first, and each that is not the default."""
+    """Describe the rules that are always shown, and each other rule that is not the default."""
     words = [count_of(rules.attempts, "attempt"), _backoff(rules.backoff), f"lease {span(rules.lease)}"]
     words.append("no timeout" if rules.timeout is None else f"timeout {span(rules.timeout)}")
     for name in QueueRules.__struct_fields__:
@@ -167,7 +167,7 @@ def in_words(rules: QueueRules) -> str:
 
 
 def handler_words(handler: dict[str, Any], queue: str) -> str:
-    """Say what is published of a handler: its name, unless that is the queue's, and what follows an unknown outcome."""
+    """Describe a published handler: its name, unless that is the queue's, and what follows an unknown outcome."""
     name = "" if handler["name"] == queue else f"{handler['name']}: "
     words = [f"replay={handler['replay']}"]
     words += ["asks for consent"] if handler["consent"] else []

@@ -1,4 +1,4 @@
-"""Scripts for the cards of handlers: what processes tell agents of their handlers, kept for all."""
+"""Scripts for the cards of handlers: what processes tell agents about their handlers, stored for all processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.store.steps import Round, Script
 
 
 class HandlerCard(NamedTuple):
-    """What agents are told of one handler. `input_schema` and `effects` are JSON text."""
+    """What agents are told about one handler. `input_schema` and `effects` are JSON text."""
 
     queue: str
     name: str
@@ -20,7 +20,7 @@ class HandlerCard(NamedTuple):
 
 
 class PublishedHandler(NamedTuple):
-    """A handler as it is published: its card, and what it declares. Field order is the statement's."""
+    """A published handler: its card, and what it declares. Field order is the statement's."""
 
     queue: str
     name: str
@@ -34,7 +34,7 @@ class PublishedHandler(NamedTuple):
 
 @writes(separate=True)
 def publish(_: Round, batches: Sequence[Sequence[HandlerCard]]) -> Script[list[None]]:
-    """Keep cards: the last published ones."""
+    """Store cards; the last published ones win."""
     for cards in batches:
         yield "publish_cards", sorted(cards)
     return [None] * len(batches)

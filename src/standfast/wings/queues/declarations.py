@@ -1,4 +1,4 @@
-"""What this process declares, and how it is put in force: before the first use of the store, and after every change."""
+"""What this process declares, and how it is put in force: before the first use of the store, and after each change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("standfast.queue")
 
 
 Publisher = tuple[Callable[[], None], Callable[[], None] | None]
-"""What publishes, and what only looks, if anything."""
+"""A function that publishes, and one that only reads, if there is one."""
 
 
 class Declarations:
@@ -31,13 +31,13 @@ class Declarations:
 
     def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
         self.rules = dict(settings.queues)
-        """The settings file over the code, over the defaults: the store may know more of a queue without code here."""
+        """The settings file over the code, over the defaults. The store may know more of a queue without code here."""
         self.named = settings.named()
         """The rules of each queue that the settings file names."""
-        self._file = os.path.abspath(settings.config.value)  # noqa: PTH100 - a name, whatever it leads to
+        self._file = os.path.abspath(settings.config.value)  # noqa: PTH100 - only a name: symlinks are not resolved
         self._in_code: dict[str, QueueRules] = {}
         self._given: dict[str, Mapping[str, Any]] = {}
-        """The rules that the code has named, by queue, as it wrote them."""
+        """The rules that the code has named, by queue, as written there."""
         self._publishes = True
         self.registry = registry
         self._store = store
@@ -46,24 +46,24 @@ class Declarations:
         self.published: object = None
         self._overruled: dict[str, str] = {}
         self.further: Callable[[], dict[str, Any]] = dict
-        """Gives what else this process declares, by name, to compare."""
+        """Returns what else this process declares, by name, to compare."""
         self._before: list[Publisher] = []
         self._besides: list[Publisher] = []
 
     def add_publisher(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
-        """Have something else put in force each time declarations are, or looked at where nothing is published."""
+        """Also call `publish` each time declarations are put in force, or `look` if this process publishes nothing."""
         self._besides.append((publish, look))
 
     def publish_before_handlers(self, publish: Callable[[], None], look: Callable[[], None]) -> None:
-        """Have something put in force first, as handlers are declared by what it says."""
+        """Call `publish` or `look` before handlers are published, because their declarations depend on it."""
         self._before.append((publish, look))
 
     def publish_nothing(self) -> None:
-        """Open the store and leave its rules as they are, from now on."""
+        """From now on, open the store without changing its rules."""
         self._publishes = False
 
     def with_earlier(self, queue: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Put what the code names now over what it named before, so that a second call drops no rule of the first."""
+        """Return the rules the code names now over those it named before: a second call drops no rule of the first."""
         return {**self._given.get(queue, {}), **given}
 
     def declare(
@@ -74,7 +74,7 @@ class Declarations:
         overruled: Sequence[str] = (),
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take note of a queue's rules in code, as they are under the settings file, and of those that it overrules."""
+        """Note a queue's rules in code, the rules under the settings file, and which ones the file overrules."""
         self._given[queue] = given or {}
         self._in_code[queue] = in_code
         self.rules[queue] = rules
@@ -83,21 +83,21 @@ class Declarations:
         self.changed()
 
     def changed(self) -> None:
-        """Take note that something was declared."""
+        """Note that something was declared."""
         self.newest = object()
 
     def knows(self, queue: str, rule: str) -> bool:
-        """Tell whether a rule of a queue is given here, in code or by the settings file; else only the store knows."""
+        """Return whether code or settings file here set a rule of a queue; otherwise only the store knows it."""
         return queue in self._in_code or rule in self.named.get(queue, ())
 
     def statement(self) -> dict[str, Any]:
-        """Give what this process declares, to compare: of a queue without code here, the rules that the file names."""
+        """Return what this process declares, to compare; of a queue without code here, the rules in the file."""
         queues = {queue: self.rules[queue] if queue in self._in_code else self.named[queue] for queue in self.rules}
         handlers = {f"{each.queue}/{each.name}": each for each in self.registry.declarations()}
         return {**queues, **handlers, **self.further()}
 
     def take_over(self, other: Declarations) -> None:
-        """Have what was declared elsewhere too: for tests that move an application to another store."""
+        """Add the declarations of another instance: for tests that move an application to another store."""
         self.rules |= other.rules
         self.named |= other.named
         self._in_code |= other._in_code
@@ -105,7 +105,7 @@ class Declarations:
         self.changed()
 
     def forget(self) -> None:
-        """Publish again at the next use: it may be another store by then."""
+        """Publish again at the next use: the store may be another one by then."""
         self.published = None
 
     @property
@@ -114,16 +114,16 @@ class Declarations:
         return self.published is not self.newest
 
     async def publish(self) -> None:
-        """Put in force what is not yet."""
+        """Put in force the declarations that are not yet."""
         if self.unpublished:
             await run_off_loop(self.publish_now)
 
     def publish_now(self) -> None:
-        """Put it in force in this thread."""
+        """Put the declarations in force, in this thread."""
         if not self.unpublished:
             return
         with self._publishing:
-            newest = self.newest  # first: what is declared from here on may miss this publication
+            newest = self.newest  # first: later declarations may miss this publication
             self._store.open()
             for publish in self._publications():
                 self._put_in_force(publish)
@@ -131,19 +131,19 @@ class Declarations:
             self._tell_overruled()
 
     async def redeclare(self, changes: Sequence[Redeclaration]) -> None:
-        """Put in force what changed of handlers that were declared before, and nothing else.
+        """Put in force changes of handlers that were declared before, and nothing else.
 
-        This process may be the old version of an upgrade: what it declared of other things is not for it to say again.
+        This process may be the old version during an upgrade: it must not repeat its other declarations.
         """
         await run_off_loop(self._redeclare_now, changes)
 
     def _redeclare_now(self, changes: Sequence[Redeclaration]) -> None:
-        with self._publishing:  # a publication under way has the earlier declarations: it comes first
+        with self._publishing:  # a publication under way has the earlier declarations, and must come first
             if self._publishes:
                 self._store.write(scripts.redeclare, changes).result()
 
     def _publications(self) -> Iterator[Callable[[], None]]:
-        """Give what must be done to put everything in force, or only to know what is."""
+        """Yield the steps that put everything in force, or that only read what is in force."""
         yield from self._of(self._before)
         handlers = self.registry.declarations()
         if self._publishes and (self.rules or handlers):
@@ -155,7 +155,7 @@ class Declarations:
         return filter(None, [publish if self._publishes else look for publish, look in publishers])
 
     def _tell_overruled(self) -> None:
-        """Say once what does not hold as the code has it: now logs are set up, unlike where it was declared."""
+        """Log once which rules in code are overruled: by now logging is set up, unlike when they were declared."""
         while self._publishes and self._overruled:
             queue, rules = self._overruled.popitem()
             log.info("queue %s: the settings file overrules what the code says of %s", queue, rules)
@@ -166,7 +166,7 @@ class Declarations:
         except StoreGone:
             raise
         except StoreUnavailable as error:
-            # Publishing comes before the work: whatever became of it, nothing of what was called for is written.
+            # Publishing comes before the work: whatever became of it, nothing that the caller asked for is written.
             raise StoreUnavailable(
                 "the store did not accept the queue declarations in time; nothing else was written: call again",
                 definite=True,

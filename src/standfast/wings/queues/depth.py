@@ -1,4 +1,4 @@
-"""A queue that takes no more: with `max_depth` jobs due, new ones are refused, and nothing of them stays behind."""
+"""Full queues: with `max_depth` jobs due, new ones are refused, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from standfast.store.steps import Round, Script, text
 
 
 def lock_newcomers(_round: Round, _jobs: Sequence[NewJob], known: Queues, _answers: Answers) -> Script[None]:
-    """Lock the queues that newcomers come to and that hold only so much."""
+    """Lock the queues of new jobs that have a `max_depth`."""
     yield from lock(known)
 
 
 def lock(known: Queues) -> Script[None]:
-    """Let no other process hand in to the queues that hold only so much, and lock them in the order all do."""
+    """Lock the queues that have a `max_depth` against other processes, in the order that every transaction uses."""
     for queue in sorted(queue for queue, facts in known.items() if facts.max_depth is not None):
         yield "lock_queue", {"queue": queue}
 
 
 def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[Sequence[NewJob]]:
-    """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
+    """Return the jobs that their queues have room for, in the order they came; answer the others with Full."""
     limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():
         theirs = list(dict.fromkeys(job.id for job in jobs if job.queue == queue))  # two relays hand in the same job
@@ -31,7 +31,7 @@ def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[
 
 
 def _without_room(queue: str, most: int, ids: list[str]) -> Script[list[str]]:
-    """Give the jobs there is no room for. One that came before, with an unacknowledged commit, needs none."""
+    """Return the ids of jobs without room. A job already stored, by an unacknowledged commit, needs none."""
     [(due,)] = yield "count_due", {"queue": queue, "most": most}
     if due + len(ids) <= most:
         return []
@@ -40,7 +40,7 @@ def _without_room(queue: str, most: int, ids: list[str]) -> Script[list[str]]:
 
 
 def take_back(answers: Answers) -> Script[None]:
-    """Free the keys that refused jobs had taken, and refuse callers that were told that such a job has them."""
+    """Free the keys that refused jobs had taken, and also refuse jobs that were answered with a refused one."""
     full = {job_id: answer for job_id, answer in answers.items() if isinstance(answer, Full)}
     if not full:
         return

@@ -1,4 +1,4 @@
-"""The card of a handler: what agents are told of it. Cards are published: a server without the code has them too."""
+"""The card of a handler: what agents are told about it. Cards are published: servers without the code have them too."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from standfast.wings.queues import card_scripts
 from standfast.wings.queues.card_scripts import HandlerCard
 
 LONGEST_DESCRIPTION = 2000
-"""Characters of a docstring that are published."""
+"""The most characters of a docstring that are published."""
 LONGEST_SCHEMA = 50_000
-"""Characters of an input schema that is published; a longer one is left out."""
+"""The most characters of an input schema that is published; a longer one is left out."""
 DEPENDS = "*"
-"""Stands for the effects of a handler that only the job tells."""
+"""Stands for the effects of a handler if they depend on the job."""
 
 log = logging.getLogger("standfast.queue")
 
 
 def publish(store: Store, registry: Registry) -> None:
-    """Publish the cards of this process's handlers, where the store has others."""
+    """Publish the cards of this process's handlers if the store's differ."""
     cards = [card_of(handler) for handler in list(registry.own.values())]
     if cards and not set(cards) <= set(store.read(card_scripts.cards()).result()):
         store.write(card_scripts.publish, cards).result()
 
 
 def card_of(handler: Handler) -> HandlerCard:
-    """Give the card of a handler."""
+    """Return the card of a handler."""
     return HandlerCard(
         handler.queue,
         handler.name,
@@ -46,7 +46,7 @@ def card_of(handler: Handler) -> HandlerCard:
 
 
 def _description(function: Callable[..., Any]) -> str:
-    """Give a handler's docstring; what a library wrote about its own wrapper is none."""
+    """Return a handler's docstring, but not the docstring of a library's wrapper around it."""
     while isinstance(function, partial):
         function = function.func
     written = function.__doc__ if inspect.isroutine(function) else type(function).__call__.__doc__
@@ -58,7 +58,7 @@ def _effect_names(handler: Handler) -> list[str]:
 
 
 def _schema_text(handler: Handler) -> str | None:
-    """Give the JSON schema of a handler's input as text; None where it has none, or none can be made."""
+    """Return the JSON schema of a handler's input as text; None if it has none, or none can be made."""
     if handler.input is None:
         return None
     text = call_guarded(partial(_encoded_schema, handler.input), partial(_without_schema, handler.name))
@@ -72,5 +72,5 @@ def _encoded_schema(type_: Any) -> str | None:
 
 
 def _without_schema(handler: str, error: Exception) -> None:
-    """Do without a schema: the type is the user's, and any library's code may have run."""
+    """Go on without a schema: the type is the user's, and code of any library may have failed."""
     log.info("handler %s: agents are told no input schema, because none can be made (%s)", handler, error)

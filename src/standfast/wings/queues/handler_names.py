@@ -1,4 +1,4 @@
-"""Which handler a name means."""
+"""Finds out which handler a name means."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class Target(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The shortest name that means it for certain."""
+        """The shortest name that certainly means this handler."""
         return self.handler if self.queue == self.handler else f"{self.queue}/{self.handler}"
 
 
 Known = Callable[[str], Awaitable[list[tuple[str, str]]]]
-"""Gives the handlers that other processes declared and a name may mean."""
+"""Returns the handlers of other processes that a name may mean."""
 
 
 async def meant(handler: object, registry: Registry, elsewhere: Known, queues: Collection[str] | None = None) -> Target:
-    """Find the handler that a caller means; what no process declared is taken as a queue's name, as `enqueue` does."""
+    """Find the handler that a caller means; take an undeclared name as a queue's, as `enqueue` does."""
     return await declared(handler, registry, elsewhere, queues) or _undeclared(str(handler))
 
 
 async def declared(
     handler: object, registry: Registry, elsewhere: Known, queues: Collection[str] | None = None
 ) -> Target | None:
-    """Find the handler that a caller means: by itself, or by a name that this process knows, or that others do.
+    """Find the handler that a caller means: given itself, or by a name that this or another process declared.
 
-    A name is `queue/handler`, a queue's that has one handler or one named like it, or a handler's that is the only one
-    so named. With `queues`, handlers of others are not there for the caller, and not named to them.
+    A name is `queue/handler`, the name of a queue with one handler or with one named like the queue, or the unique name
+    of a handler. With `queues`, handlers of other queues do not exist for the caller, and no error names them.
     """
     if isinstance(handler, Handler):
         return Target(handler.queue, handler.name)
@@ -50,7 +50,7 @@ async def declared(
 def unknown(
     name: object, registry: Registry, published: Iterable[tuple[str, str]], queues: Collection[str] | None = None
 ) -> UnknownHandler:
-    """Word that a name means no handler, with the nearest of those that the caller may know of."""
+    """Return the error for a name that means no handler, with the nearest names that the caller may know."""
     known = {Target(*each) for each in (*_of(registry), *published)}
     names = [each.shown for each in known if queues is None or each.queue in queues]
     return (UnknownHandler if queues is None else UnreachedHandler).for_name(str(name), names)

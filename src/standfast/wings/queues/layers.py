@@ -1,7 +1,7 @@
-"""The rules of a queue in layers: what a settings file names, over what the code declared, over the defaults.
+"""The rules of a queue in layers: those that a settings file names, over those that code declares, over the defaults.
 
-The store keeps the layers beside the rules in force, so that a process that has only a file can lay its few rules over
-what another process's code declared, and so that a rule which is gone from the file is the code's again.
+The store keeps the layers with the rules in force, so that a process that has only a file can put its few rules over
+those of another process's code, and so that a rule removed from the file is the code's again.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from standfast.store.steps import Script, text
 
 
 class FileRule(msgspec.Struct, frozen=True):
-    """One rule as a settings file has it."""
+    """One rule from a settings file."""
 
     value: Any
     file: str
 
 
 class Layers(msgspec.Struct, frozen=True):
-    """What was published of one queue: by code, and by settings files."""
+    """What was published for one queue: by code, and by settings files."""
 
     code: QueueRules | None = None
     overlay: dict[str, FileRule] = {}
 
     def in_force(self, queue: str) -> QueueRules:
-        """Give the rules that the layers amount to."""
+        """Return the rules that result from the layers."""
         below = self.code or defaults_for(queue)
         if not self.overlay:
             return below
@@ -39,10 +39,10 @@ class Layers(msgspec.Struct, frozen=True):
         return msgspec.convert({**msgspec.to_builtins(below), **named}, QueueRules)
 
     def published_by(self, code: QueueRules | None, named: Mapping[str, Any], file: str, *, has_code: bool) -> Layers:
-        """Lay over these what one process says.
+        """Return the layers after one process has published.
 
-        A process with the code takes back what its own file said earlier. One without it leaves every rule as it was
-        that its file does not name.
+        A process with the code withdraws the rules that its own file named earlier. A process without it changes only
+        the rules that its file names.
         """
         kept = {rule: each for rule, each in self.overlay.items() if not (has_code and each.file == file)}
         return Layers(code or self.code, kept | {rule: FileRule(value, file) for rule, value in named.items()})
@@ -53,7 +53,7 @@ _overlay = msgspec.json.Decoder(dict[str, FileRule])
 
 
 def stored(queue: str, rules: str | None, declared: str | None, overlay: str | None) -> Layers:
-    """Read the layers of a queue. Rules that they do not amount to are a former version's, which knows no layers."""
+    """Read the layers of a queue. Rules that do not result from them were written by a version without layers."""
     if rules is None:
         return Layers()
     code = _rules.decode(declared) if declared else None
@@ -63,12 +63,12 @@ def stored(queue: str, rules: str | None, declared: str | None, overlay: str | N
 
 
 def merge(publication: Publication) -> Script[tuple[dict[str, QueueRules], set[str]]]:
-    """Write down the layers that a process publishes; give the rules they amount to, and the queues that were there."""
+    """Write the layers that a process publishes; return the resulting rules, and the queues that existed before."""
     coded = {*publication.queues, *(each["queue"] for each in msgspec.to_builtins(publication.handlers))}
     names = sorted(coded | publication.named.keys())
     stored = yield from _locked(names)
     missing = [name for name in names if name not in stored]
-    if missing:  # also for those that are known by a handler alone, before their first job
+    if missing:  # also for queues known only by a handler, before their first job
         yield "ensure_queues", {"queues": text(missing)}
     known = stored | ((yield from _locked(missing)) if missing else {})
     found = {}

@@ -20,7 +20,7 @@ RECENT = 20
 
 
 def rows_of(queues: dict[str, dict[str, Any]], grant: Grant) -> list[tuple[str, dict[str, Any]]]:
-    """Give the queues that a token reaches: those with letters first, then the busy ones."""
+    """Return the queues that a token reaches: those with letters first, then the busy ones."""
     reached = [(name, each) for name, each in queues.items() if grant.reaches(name)]
     return sorted(reached, key=lambda row: (-row[1]["letters"], -row[1]["due"], row[0]))
 
@@ -33,7 +33,7 @@ async def queues(visit: Visit) -> RenderedPage:
 async def queue(visit: Visit) -> RenderedPage:
     """Show one queue: what it holds, its rules, and its newest jobs."""
     name = visit.path["name"]
-    jobs = await visit.sf.jobs(queue=name, limit=RECENT)  # before what takes long: the store reads one after the other
+    jobs = await visit.sf.jobs(queue=name, limit=RECENT)  # before the slow reads: the store does one read at a time
     queues, stats, health = await asyncio.gather(visit.queues(), visit.stats(), visit.health())
     found = queues.get(name) if visit.grant.reaches(name) else None
     if found is None:
@@ -55,7 +55,7 @@ async def queue(visit: Visit) -> RenderedPage:
 
 
 def gate_words(gate: dict[str, Any]) -> str:
-    """Say how a gate stands: what is taken, what does not answer, why it is closed; and when that changes."""
+    """Describe a gate: what is taken, what does not answer, why it is closed; and when that changes."""
     soon = "" if not gate["opens_in"] else f" in {span(gate['opens_in'])}"
     match gate["kind"]:
         case "limit":
@@ -67,7 +67,7 @@ def gate_words(gate: dict[str, Any]) -> str:
 
 
 def held_back_for(gate: dict[str, Any], grant: Grant) -> str | None:
-    """Name what a breaker waits for, where the visitor may have it tried now."""
+    """Return the dependency that a breaker waits for, if the visitor may have it tried now."""
     open_ = gate["kind"] == "breaker" and gate["state"] == "open"
     return dependency_of(gate["key"]) if open_ and grant.may(Right.OPERATE) and grant.queues is None else None
 
@@ -84,7 +84,7 @@ class Tried:
     }
 
     def __call__(self, _call: Call, said: Any) -> Redirect:
-        """Give the page."""
+        """Return the redirect."""
         return Redirect(f"/?done={TRIED if said['trying'] else NOT_TRIED}")
 
 

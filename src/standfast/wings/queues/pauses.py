@@ -1,7 +1,7 @@
-"""Who paused a queue, when and why: kept beside the settings that all processes share, while the queue is paused.
+"""Who paused a queue, when and why: kept with the shared settings while the queue is paused.
 
-A library that knows nothing of this pauses and resumes all the same. What it leaves behind is not shown, unless the
-queue is paused again.
+An older library version pauses and resumes without this. A record that it leaves behind is not shown, unless the queue
+is paused again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from standfast.wings.audit.words import Decision, Kind
 from standfast.wings.records.figures import span
 
 PREFIX = "pause "
-"""What the names of these settings begin with; a queue's name follows."""
+"""The prefix of these settings' names; a queue's name follows."""
 
 
 class PauseRequest(NamedTuple):
-    """A queue to be paused or resumed; without `by`, nothing is kept of who asked."""
+    """A queue to pause or resume; without `by`, it is not recorded who asked."""
 
     queue: str
     paused: bool
@@ -32,7 +32,7 @@ class PauseRequest(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Who paused a queue, when in queue time, and why if that was said."""
+    """Who paused a queue, when in queue time, and why if a reason was given."""
 
     by: str
     at: float
@@ -40,7 +40,7 @@ class Pause(NamedTuple):
 
 
 def keep(round_: Round, request: PauseRequest, *, changed: bool) -> Script[None]:
-    """Keep who asked, and chain it: for a change, and for a reason that is given later."""
+    """Record who asked, and add it to the audit chain: for a change, and for a reason that is given later."""
     if request.by is None or not (changed or request.reason):
         return
     by, reason = _safe(request.by), request.reason and _safe(request.reason)
@@ -54,13 +54,13 @@ def keep(round_: Round, request: PauseRequest, *, changed: bool) -> Script[None]
 
 
 def pauses() -> Script[dict[str, Pause]]:
-    """Read what is kept, by queue."""
+    """Read the records, by queue."""
     rows = yield "kept_pauses", {"prefix": PREFIX, "length": len(PREFIX)}
     return {name[len(PREFIX) :]: Pause(by, at, msgspec.json.decode(value)["reason"]) for name, value, by, at in rows}
 
 
 def pause_words(pause: dict[str, Any] | None, now: datetime) -> str:
-    """Say of a paused queue who paused it, as far as that is known: `paused by ann 5 min ago: the CRM moves`."""
+    """Describe who paused a queue, as far as that is known: `paused by ann 5 min ago: the CRM moves`."""
     if pause is None:
         return "paused"
     passed = now - datetime.fromisoformat(pause["since"])
@@ -68,7 +68,7 @@ def pause_words(pause: dict[str, Any] | None, now: datetime) -> str:
 
 
 def by_whom(by: str, seconds: float, reason: str | None) -> str:
-    """Say who did it, how long ago, and why."""
+    """Describe who did it, how long ago, and why."""
     return f"by {by} {span(max(0.0, seconds))} ago" + (f": {reason}" if reason else "")
 
 

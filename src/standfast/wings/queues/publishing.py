@@ -1,4 +1,4 @@
-"""Putting declarations in force."""
+"""Puts declarations in force."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RESTAMPING = 5.0
 
 
 def publish(store: Store, publication: Publication) -> None:
-    """Put declarations in force, also for jobs that wait: where those are many, sweepers do the rest."""
+    """Put declarations in force, also for waiting jobs: if those are many, sweepers do the rest."""
     ages_changed = store.write(scripts.publish, publication).result()
     give_up = time.monotonic() + RESTAMPING
-    with suppress(StoreUnavailable):  # the declarations are in force, and the sweepers go on
+    with suppress(StoreUnavailable):  # the declarations are in force, and the sweepers continue
         while ages_changed and time.monotonic() < give_up:
             ages_changed = store.write(ages.restamp, None).result()

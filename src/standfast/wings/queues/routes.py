@@ -32,13 +32,13 @@ def _switch(verb: str) -> Any:
 
 
 class TryNow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What has not answered: a host such as `https://crm.example:443`, or the name that a queue's breaker gives it."""
+    """A dependency that has not answered: a host such as `https://crm.example:443`, or its name in a breaker."""
 
     dependency: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
 
 
 async def try_now(call: Call) -> Answer:
-    """Have one job try a dependency that has not answered."""
+    """Let one job try a dependency that has not answered."""
     check_whole(call.grant, "What a breaker guards may serve queues that this token does not reach.")
     trying = await call.sf.queues.try_now(call.body.dependency)
     return Answer({"dependency": call.body.dependency, "trying": trying})

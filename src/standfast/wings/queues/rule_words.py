@@ -1,4 +1,4 @@
-"""The rules of a queue in words: lengths of time, numbers and waits as a person reads them."""
+"""The rules of a queue in words: durations, numbers and waits as people read them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from standfast.wings.records.figures import count_of, number, span
 
 
 def rules_in_words(rules: QueueRules) -> dict[str, str]:
-    """Say every rule that there is; one that is None does not hold."""
+    """Describe every rule that is set; None means that there is no such rule."""
     given = ((name, getattr(rules, name)) for name in QueueRules.__struct_fields__)
     return {name: rule_in_words(name, value) for name, value in given if value is not None}
 
 
 def rule_in_words(name: str, value: Any) -> str:
-    """Say one rule."""
+    """Describe one rule."""
     match value:
         case Backoff():
             return wait_in_words(value)
@@ -39,7 +39,7 @@ def rule_in_words(name: str, value: Any) -> str:
 
 
 def wait_in_words(backoff: Backoff) -> str:
-    """Say how long a retry waits."""
+    """Describe how long a retry waits."""
     if backoff.base is not None:
         return f"{span(backoff.base)} doubling to {span(backoff.cap)}"
     first, last = backoff.table[0], backoff.table[-1]

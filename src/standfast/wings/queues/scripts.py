@@ -1,4 +1,4 @@
-"""Scripts for the rules of queues: what processes declare is put in force for all."""
+"""Scripts for the rules of queues: they put a process's declarations in force for all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from standfast.wings.queues import ages, layers
 
 @writes(separate=True)
 def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[bool]]:
-    """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
+    """Put declarations in force for every process: the last published wins. Return whether a `max_age` changed."""
     ages_changed = False
     for publication in publications:
         queues, stored = yield from layers.merge(publication)
@@ -36,7 +36,7 @@ def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[b
 
 
 class Redeclaration(NamedTuple):
-    """What a process that runs on declares of a handler, and what it declared before."""
+    """What a running process declares for a handler now, and what it declared before."""
 
     before: Declaration
     after: Declaration
@@ -44,7 +44,7 @@ class Redeclaration(NamedTuple):
 
 @writes(separate=True)
 def redeclare(round_: Round, changes: Sequence[Sequence[Redeclaration]]) -> Script[list[None]]:
-    """Put declarations in the place of earlier ones. What another process published in their place meanwhile stays."""
+    """Replace earlier declarations. If another process has replaced one meanwhile, that stays."""
     each = [change for some in changes for change in some]
     yield "lock_layers", {"queues": text(sorted({change.before.queue for change in each}))}
     stored = {tuple(row) for row in (yield "list_handlers", {})}
@@ -54,7 +54,7 @@ def redeclare(round_: Round, changes: Sequence[Sequence[Redeclaration]]) -> Scri
 
 
 def _row_of(said: Declaration) -> tuple[object, ...]:
-    """Give a declaration as `list_handlers` reads it."""
+    """Return a declaration as `list_handlers` reads it."""
     return said.queue, said.name, said.replay_mode, said.risk, said.timeout, int(said.consent), said.when_landed
 
 
@@ -64,7 +64,7 @@ def rules(queue: str) -> Script[QueueRules]:
 
 
 def published_rules(queue: str) -> Script[QueueRules | None]:
-    """Read the published rules of a queue, its defaults if only a handler was published; None if nothing was."""
+    """Read the published rules of a queue, or its defaults if only a handler was published; None if nothing was."""
     rows = yield "published_rules", {"queue": queue}
     for (rules,) in rows:
         return stored_rules(queue, rules)
@@ -83,12 +83,12 @@ def published_handlers() -> Script[list[tuple[str, str]]]:
 
 
 def places(name: str) -> Script[list[tuple[str, str]]]:
-    """Read the handlers that somebody declared and that a name may mean, with their queues."""
+    """Read the declared handlers that a name may mean, with their queues."""
     return [(queue, handler) for queue, handler in (yield "handlers_named", {"name": name})]
 
 
 def handlers_by_queue() -> Script[dict[str, list[dict[str, Any]]]]:
-    """Read what is published of every handler, by queue."""
+    """Read every published handler, by queue."""
     found: dict[str, list[dict[str, Any]]] = {}
     for queue, name, replay, risk, timeout, consent, _ in (yield "list_handlers", {}):
         facts = {"name": name, "replay": replay, "risk": risk, "timeout": timeout, "consent": bool(consent)}

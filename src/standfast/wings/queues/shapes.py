@@ -1,4 +1,4 @@
-"""What routes about queues answer."""
+"""The answers of routes about queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standfast.rules import QueueRules
 
 
 class ShownPause(TypedDict):
-    """Who paused a queue, when, and why if that was said."""
+    """Who paused a queue, when, and why if a reason was given."""
 
     by: str
     since: datetime
@@ -17,7 +17,7 @@ class ShownPause(TypedDict):
 
 
 class QueueCounts(TypedDict):
-    """What one queue holds, and what happened there so far."""
+    """What one queue holds, and what has happened there so far."""
 
     due: int
     running: int
@@ -26,7 +26,7 @@ class QueueCounts(TypedDict):
     waiting: int
     letters: int
     awaiting_consent: int
-    """Those of its letters that are held until a person consents."""
+    """How many of its letters are held until a person consents."""
     paused: bool
     pause: ShownPause | None
     """Who paused it; null if it is open, or if an older version paused it."""
@@ -34,7 +34,7 @@ class QueueCounts(TypedDict):
 
 
 class QueueHandler(TypedDict):
-    """What is published of one handler of a queue."""
+    """One published handler of a queue."""
 
     name: str
     replay: str
@@ -68,7 +68,7 @@ class QueueSwitch(TypedDict):
 
 
 class TriedNow(TypedDict):
-    """What is tried now, and whether a job of a waiting one does it."""
+    """The dependency to try now, and whether any job was held back for it."""
 
     dependency: str
     trying: bool

@@ -76,14 +76,14 @@ SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMI
 -- name: restamp_expiry
 -- locks: jobs
 -- waits: no
--- Rules in force are the last published ones, also for what already waits.
+-- The last published rules are in force, also for waiting jobs.
 UPDATE job SET expires_at = nullif(min(coalesce(asked_expiry, 9e99), coalesce(entered_at + q.max_age, 9e99)), 9e99)
 FROM queue AS q
 WHERE q.name = :queue AND job.queue = :queue AND job.n > :after AND job.n <= :last AND job.state IN ('queued', 'running')
 
 -- name: restamp_expiry (postgres)
--- Rules in force are the last published ones, also for what already waits. Whoever holds a job may hold its thread's others
--- too, and waits for none of them: nor does this.
+-- The last published rules are in force, also for waiting jobs. A transaction that holds a job may also hold others of its
+-- thread, and waits for none of them: nor does this one.
 WITH waiting AS MATERIALIZED (
   SELECT n FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running') FOR UPDATE SKIP LOCKED
 )
@@ -91,7 +91,7 @@ UPDATE job SET expires_at = least(asked_expiry, entered_at + (SELECT max_age FRO
 FROM waiting WHERE job.n = waiting.n
 
 -- name: unstamped (postgres only)
--- With the one writer of SQLite nothing is left.
+-- With SQLite's single writer no job is left.
 SELECT EXISTS (
   SELECT 1 FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running')
     AND expires_at IS DISTINCT FROM least(asked_expiry, entered_at + (SELECT max_age FROM queue WHERE name = :queue)))
@@ -126,7 +126,7 @@ SET description = excluded.description, input_schema = excluded.input_schema, ef
 SELECT queue, name, description, input_schema, effects FROM handler_card
 
 -- name: published_handlers
--- Those of an older library have no card.
+-- Handlers published by an older library version have no card.
 SELECT h.queue, h.name, h.replay_mode, h.risk, h.consent, coalesce(c.description, ''), c.input_schema, coalesce(c.effects, '[]')
 FROM handler AS h LEFT JOIN handler_card AS c ON c.queue = h.queue AND c.name = h.name ORDER BY h.queue, h.name
 
@@ -143,8 +143,8 @@ SELECT name FROM queue
 -- name: forget_queues
 -- locks: queues
 -- changes: rules
--- Those that are undeclared and that have been empty and idle for a while. Jobs that are neither ready nor ended have no
--- index by queue: with many of them, nothing is forgotten.
+-- Undeclared queues that have been empty and idle for a while. Jobs that are neither ready nor ended have no index by
+-- queue: if there are many of them, no queue is forgotten.
 DELETE FROM queue WHERE name IN (
   SELECT q.name FROM queue AS q
   WHERE q.rules IS NULL AND q.paused = 0 AND NOT EXISTS (SELECT 1 FROM counter AS c WHERE c.queue = q.name AND c.name = 'claimed' AND c.at >= :before)
@@ -181,7 +181,7 @@ RETURNING name
 -- name: return_queues
 -- locks: queues
 -- changes: rules
--- A job may have come in the moment its queue was forgotten, by a transaction that had seen it: then it is back.
+-- A job may have come at the moment its queue was forgotten, from a transaction that had seen the queue: then it is back.
 INSERT INTO queue (name)
 SELECT substr(u.name, 11) FROM upkeep AS u
 WHERE u.name LIKE 'forgotten %' AND (

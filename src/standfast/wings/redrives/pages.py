@@ -21,7 +21,7 @@ async def redrives(visit: Visit) -> RenderedPage:
 
 
 async def redrive(visit: Visit) -> RenderedPage:
-    """Show how far one has come."""
+    """Show the progress of one redrive."""
     if not await _reached(visit, visit.path["id"]):
         raise UnknownRequest.for_id("redrive", visit.path["id"])
     found = value_for(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
@@ -32,7 +32,7 @@ async def redrive(visit: Visit) -> RenderedPage:
 
 
 async def _reached(visit: Visit, redrive: str) -> bool:
-    """Tell whether a visitor may know of a redrive: one of letters of all queues is for tokens that reach them all."""
+    """Return whether a visitor may see a redrive: one over all queues is only for tokens that reach them all."""
     return await reached.reaches_redrive(visit.sf, visit.grant, redrive)
 
 

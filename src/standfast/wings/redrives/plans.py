@@ -1,4 +1,4 @@
-"""The letters of a plan: what is foreseen of each, and whether it still is so when its turn comes."""
+"""The letters of a plan: what is predicted for each, and whether that still holds when its turn comes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from standfast.wings.replays.returning import wanted_by
 
 MOST_SHOWN = 5
 SET_APART = "quarantined"
-"""Where letters are in their triage that no redrive takes unless it is asked for them."""
+"""The replay status of letters that a redrive takes only if its filter asks for them."""
 
 
 class RuledLetter(NamedTuple):
@@ -41,25 +41,25 @@ class PlannedLetter(msgspec.Struct, frozen=True):
 
     @property
     def unchecked(self) -> bool:
-        """Whether its effect may exist and nothing stored tells."""
+        """Whether its effect may exist and nothing in the store tells."""
         return self.fate in (Fate.RUN, Fate.APPROVAL) and may_have_landed(self.letter) == Landed.MAYBE
 
 
 def plan_row(place: int, seen: PlannedLetter) -> PlanRow:
-    """Give a letter of a plan as it is kept."""
+    """Return a letter of a plan as it is stored."""
     row = seen.record.row
     return PlanRow(place, row.n, row.token, row.generation, seen.fate)
 
 
 def as_planned(planned: PlanRow, record: JobRecord) -> bool:
-    """Tell whether a letter is still the one that was planned."""
+    """Return whether a letter is still as it was planned."""
     row = record.row
     same = (row.token, row.generation) == (planned.token, planned.generation)
     return same and State(row.state) in LETTERS
 
 
 def refusal(row: RedriveRow, planned: PlanRow, ruling: Ruling) -> Outcome | None:
-    """Tell why a letter may not go, if so."""
+    """Return why a letter may not be replayed, or None."""
     match ruling.permission.decision:
         case "allow":
             return None
@@ -72,20 +72,20 @@ def refusal(row: RedriveRow, planned: PlanRow, ruling: Ruling) -> Outcome | None
 
 
 def _is_approved(row: RedriveRow, planned: PlanRow, ruling: Ruling) -> bool:
-    """Tell whether the plan's one approval is about this letter: foreseen so, by these groups, under this policy."""
+    """Return whether the plan's approval covers this letter: predicted so, with these groups, under this policy."""
     if row.approval is None or planned.fate != Fate.APPROVAL or ruling.snapshot != row.snapshot:
         return False
     return set(ruling.permission.groups) <= set(msgspec.json.decode(row.foreseen)["groups"])
 
 
 def is_wanted(letter: JobView, chosen: LetterFilter) -> bool:
-    """Leave out quarantined letters, unless the filter asks for them."""
+    """Return whether a plan takes a letter: a quarantined one only if the filter asks for it."""
     apart = letter.triage is not None and letter.triage.replay_status == SET_APART
     return not apart or chosen.get("replay_status") == SET_APART
 
 
 def approvers(seen: Iterable[PlannedLetter]) -> dict[str, list[str]]:
-    """Collect who may not approve the plan, and who must."""
+    """Return who may not approve the plan, and which groups must."""
     asking = [each for each in seen if each.fate == Fate.APPROVAL]
     return {
         "requesters": sorted({person for each in asking for person in wanted_by(each.record)}),
@@ -95,7 +95,7 @@ def approvers(seen: Iterable[PlannedLetter]) -> dict[str, list[str]]:
 
 
 def drift(token: str, drifted: list[tuple[str | None, str | None]]) -> str:
-    """Word which letters are not as they were planned."""
+    """Describe which letters are not as they were planned."""
     shown = ", ".join(f"{job} is {state}" if job else "one is gone" for job, state in drifted[:MOST_SHOWN])
     more = f" and {len(drifted) - MOST_SHOWN} more" if len(drifted) > MOST_SHOWN else ""
     return (

@@ -1,4 +1,4 @@
-"""Scripts that read redrives, and the letters they are about."""
+"""Scripts that read redrives and their letters."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MOST_HALTED = 20
 MOST_FAILURES = 20
 """How many letters that stopped again are listed, each with its error."""
 Counts = list[tuple[str, str | None, int | None, int]]
-"""How many letters of a redrive have which state, outcome and episode."""
+"""How many letters of a redrive have each state, outcome and episode."""
 Released = list[tuple[int, str | None, str | None]]
-"""The letters of a redrive that are on their way: place, state and replay status of each."""
+"""The replayed letters of a redrive that have not ended: place, state and replay status of each."""
 
 
 def one(redrive: str) -> Script[tuple[RedriveRow, Counts, Released] | None]:
-    """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
+    """Read a redrive with its counts, by state, outcome and episode, and with its letters that are under way."""
     rows = yield "redrive_by_id", {"id": redrive}
     if not rows:
         return None
@@ -34,13 +34,13 @@ def one(redrive: str) -> Script[tuple[RedriveRow, Counts, Released] | None]:
 
 
 def failed_again(redrive: str) -> Script[list[dict[str, Any]]]:
-    """Read the last letters of a redrive that stopped again, each with what it failed of."""
+    """Read the last letters of a redrive that stopped again, each with its failure."""
     rows = yield "failed_again", {"redrive": redrive, "limit": MOST_FAILURES}
     return [{"job_id": job, "queue": queue, **_failed_of(failure)} for job, queue, failure in rows]
 
 
 def _failed_of(failure: str | None) -> dict[str, Any]:
-    """Give the part of a stored failure that says what went wrong."""
+    """Return the part of a stored failure that says what went wrong."""
     stored = msgspec.json.decode(failure) if failure else {}
     return {name: stored.get(name) for name in ("reason_code", "cause", "message")}
 
@@ -51,12 +51,12 @@ def list_redrives(limit: int) -> Script[list[RedriveRow]]:
 
 
 def halted() -> Script[list[tuple[str, str]]]:
-    """Read the redrives that failures stopped, with why."""
+    """Read the redrives that were halted by failures, with why."""
     return [(*row,) for row in (yield "halted_redrives", {"limit": MOST_HALTED})]
 
 
 def tally(redrive: str, episode: int) -> Script[Tally]:
-    """Read how far a redrive has come in this episode."""
+    """Read the progress of a redrive in this episode."""
     numbers: Counter[str] = Counter()
     for state, outcome, at, number in (yield "redrive_tally", {"redrive": redrive}):
         numbers[_counted_as(state, outcome, now=at == episode)] += number
@@ -73,7 +73,7 @@ def _counted_as(state: str, outcome: str | None, *, now: bool) -> str:
 
 
 def letters(numbers: Sequence[int]) -> Script[tuple[list[JobRecord], set[int]]]:
-    """Read jobs by number, whole, and the numbers of those whose threads went on without them."""
+    """Read whole jobs by number, and the numbers of those whose threads have gone on without them."""
     rows = yield "letters_by_number", {"numbers": text(list(numbers))}
     records = yield from reads.with_history(rows)
     moved = {n for (n,) in (yield "moved_on", {"numbers": text(list(numbers))})}
@@ -81,7 +81,7 @@ def letters(numbers: Sequence[int]) -> Script[tuple[list[JobRecord], set[int]]]:
 
 
 def first_letter(redrive: str) -> Script[JobRecord | None]:
-    """Read the first letter of a redrive that waits, or None."""
+    """Read the first waiting letter of a redrive, or None."""
     planned = yield "next_redriven", {"redrive": redrive, "limit": 1}
     records, _ = yield from letters([n for _, n, *_ in planned])
     return records[0] if records else None

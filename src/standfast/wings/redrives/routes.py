@@ -21,13 +21,13 @@ from standfast.wings.redrives.shapes import RedriveList, RedrivePlan, RedrivePro
 
 
 class LetterSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Letters to plan for."""
+    """The letters to plan for."""
 
     filter: WantedLetters = WantedLetters()
 
 
 class WantedRedrives(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many redrives."""
+    """How many redrives to list."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
@@ -42,7 +42,7 @@ class NewRedrive(ReasonBody, frozen=True, forbid_unknown_fields=True):
 
 
 async def plan(call: Call) -> Answer:
-    """Foresee what a redrive would do; nothing is changed."""
+    """Preview what a redrive would do; nothing is changed."""
     given: LetterSelection = call.body
     check_one_queue(call.grant, given.filter)
     session = agent_session(call.grant)
@@ -50,7 +50,7 @@ async def plan(call: Call) -> Answer:
 
 
 async def redrive(call: Call) -> Answer:
-    """Carry a plan out."""
+    """Carry out a plan."""
     given: NewRedrive = call.body
     course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
     options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
@@ -60,14 +60,14 @@ async def redrive(call: Call) -> Answer:
 
 
 async def redrives(call: Call) -> Answer:
-    """List redrives, the newest first; one of all queues is for tokens that reach them all."""
+    """List redrives, the newest first; one over all queues is only for tokens that reach them all."""
     found = await call.sf.dead_letters.redrives.list(limit=call.query.limit)
     shown = [each for each in found if await reached.reaches_redrive(call.sf, call.grant, each["id"])]
     return Answer({"items": values_for(shown, call.grant)})
 
 
 async def progress(call: Call) -> Answer:
-    """Tell where a redrive stands."""
+    """Return the progress of a redrive."""
     redrives, redrive = call.sf.dead_letters.redrives, await _reached(call, call.path["id"])
     found = {**await redrives.progress(redrive), "failures": await redrives.failures(redrive)}
     return Answer(value_for(found, call.grant))

@@ -1,4 +1,4 @@
-"""What a redrive does next, given its plan, its course and how its letters fared so far."""
+"""Decides what a redrive does next, from its options and how its letters fared so far."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from standfast.rules import Rate, as_rate
 from standfast.wings.redrives.words import WINDOW, Fate, Outcome, RedriveOptions, Tally
 
 CAUTIOUS = 100
-"""How many letters are on their way at a time where failures may still stop the rest."""
+"""How many letters are under way at a time if failures can still stop the rest."""
 AT_ONCE = 1000
-"""How many are on their way at a time at most."""
+"""The most letters that are under way at a time."""
 EVERY = 0.25
-"""Seconds between two steps of one redrive: what its rate allows in that time goes together."""
+"""Seconds between two steps of one redrive: the letters that its rate allows in that time go together."""
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Replay so many more."""
+    """Replay this many more letters."""
 
     number: int
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let what runs settle first."""
+    """Let the running letters settle first."""
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """Too many fail: leave the rest until a person lets it go on."""
+    """Too many fail: leave the rest until a person resumes the redrive."""
 
     why: str
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """Every letter has come to its end."""
+    """Every letter has ended."""
 
 
 Step = Release | Wait | Halt | Finish
 
 
 def next_step(options: RedriveOptions, tally: Tally) -> Step:
-    """Decide what to do now. The rest waits until the canary is settled and was good enough."""
+    """Decide what to do now. The rest waits until the canary has settled and was good enough."""
     if not tally.waiting:
         return Wait() if tally.running or tally.from_before else Finish()
     why = _halts(options, tally)
@@ -59,12 +59,12 @@ def next_step(options: RedriveOptions, tally: Tally) -> Step:
 
 
 def _limit(options: RedriveOptions) -> float | None:
-    """Give the failing share that halts it. A canary that fails altogether always does: that is what it is for."""
+    """Return the failing share that halts it. A canary that fails completely always does: that is what it is for."""
     return 1.0 if options.halt_on is None and options.canary else options.halt_on
 
 
 def _halts(options: RedriveOptions, tally: Tally) -> str | None:
-    """Say why it must stop, if so. The canary is judged alone, then the last 20; what they lack counts as good."""
+    """Return why it must stop, or None. The canary is judged alone, then the last 20; missing ones count as good."""
     limit = _limit(options)
     if limit is None or not tally.failed:
         return None
@@ -78,7 +78,7 @@ def _halts(options: RedriveOptions, tally: Tally) -> str | None:
 
 
 def paced(options: RedriveOptions, wanted: int, now: float, next_at: float) -> tuple[int, float]:
-    """Give how many may go now by the rate, and from when on the next may. What was missed is not made up for."""
+    """Return how many the rate allows now, and from when on the next. Missed time is not made up for."""
     if options.rate is None:
         return wanted, now
     if now < next_at:
@@ -88,13 +88,13 @@ def paced(options: RedriveOptions, wanted: int, now: float, next_at: float) -> t
 
 
 def outcome_of(state: str | None, replay_status: str | None) -> Outcome | None:
-    """Tell how a replayed letter fared; None while it is on its way.
+    """Return how a replayed letter fared; None while it is under way.
 
-    One that is gone was pruned after its end: a letter that is deleted when it stopped again is marked then.
+    A letter that is gone was pruned after its end: one that is deleted after it stopped again is marked at that time.
     """
     if state is None or state == State.COMPLETED:
         return Outcome.COMPLETED
-    if State(state) in FINAL:  # it was discarded after it stopped again, or cancelled on its way
+    if State(state) in FINAL:  # it was discarded after it stopped again, or cancelled under way
         return Outcome.FAILED if replay_status == "discarded" else Outcome.DRIFTED
     if State(state) in LETTERS and replay_status != "scheduled":
         return Outcome.FAILED
@@ -102,14 +102,14 @@ def outcome_of(state: str | None, replay_status: str | None) -> Outcome | None:
 
 
 def fate_of(decision: str, *, landed: bool) -> Fate:
-    """Foresee what becomes of a letter, by what is stored and what the policy says now."""
+    """Predict what becomes of a letter, from the store and the present policy."""
     if landed:
         return Fate.LANDED
     return {"allow": Fate.RUN, "require_approval": Fate.APPROVAL}.get(decision, Fate.DENIED)
 
 
 def count_fates(fates: Iterable[Fate]) -> dict[str, int]:
-    """Count what a plan foresees, in the words people read."""
+    """Count what a plan predicts, in words for people."""
     found = list(fates)
     words = {
         "would_run": Fate.RUN,
@@ -121,7 +121,7 @@ def count_fates(fates: Iterable[Fate]) -> dict[str, int]:
 
 
 def issues_of_halts(halted: Iterable[tuple[str, str]]) -> list[str]:
-    """Word what health says about redrives that failures stopped."""
+    """Return what `health` says about redrives that failures halted."""
     command = "standfast dead redrive"
     return [
         f"redrive {each} halted: {why}; see to it with `{command} {each} --resume` or --cancel" for each, why in halted
@@ -129,7 +129,7 @@ def issues_of_halts(halted: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def read_course(rate: str | float | None, canary: int, halt_on: float | None) -> RedriveOptions:
-    """Check rate, canary and halt; what cannot be is refused before anything starts."""
+    """Check rate, canary and halt; impossible values are refused before anything starts."""
     if type(canary) is not int or canary < 0:
         raise ConfigurationError(f"canary must be a number of letters, not {canary!r}")
     if halt_on is not None and not (isinstance(halt_on, int | float) and 0 <= halt_on <= 1):

@@ -1,4 +1,4 @@
-"""Scripts for redrives: a plan is rows, and so is what came of it, so that any worker can go on where one stopped."""
+"""Scripts for redrives: plan and results are rows, so that any worker can continue where another one stopped."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from standfast.wings.audit.words import Decision
 from standfast.wings.redrives.words import Outcome, Phase, RedriveMember, RedriveOptions
 
 KEEP_PLANS = 86400.0
-"""Seconds after which an unused plan is forgotten."""
+"""Seconds after which an unused plan is deleted."""
 KEEP_REDRIVES = 30 * 86400.0
 EVER = 9e99
 RESTORED = "it came back from a backup"
 
 
 class RedriveRow(NamedTuple):
-    """A redrive as the store has it. Times are queue time."""
+    """A redrive's row in the store. Times are queue time."""
 
     id: str
     state: Phase
@@ -45,12 +45,12 @@ class RedriveRow(NamedTuple):
 
     @property
     def options(self) -> RedriveOptions:
-        """How it goes."""
+        """The options it was started with."""
         return msgspec.json.decode(self.course, type=RedriveOptions)
 
 
 class PlanRow(NamedTuple):
-    """One letter of a plan, as it stood."""
+    """One letter of a plan, as it was when planned."""
 
     place: int
     n: int
@@ -60,7 +60,7 @@ class PlanRow(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan to be kept."""
+    """A plan to store."""
 
     id: str
     wanted: str
@@ -70,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan to be carried out."""
+    """A plan to carry out."""
 
     id: str
     options: RedriveOptions
@@ -81,7 +81,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """Whether it was started with this, where it stands now, and which letters are not as they were planned."""
+    """Whether this request started it, its present row, and which letters are not as they were planned."""
 
     first: bool
     row: RedriveRow | None
@@ -89,7 +89,7 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class DriveRequest(msgspec.Struct, frozen=True):
-    """A worker that wants to drive the next redrive behind `after`, for so many seconds."""
+    """A worker that wants to drive the next redrive after the id `after`, for so many seconds."""
 
     driver: str
     after: str
@@ -97,7 +97,7 @@ class DriveRequest(msgspec.Struct, frozen=True):
 
 
 class DrivenRedrive(msgspec.Struct, frozen=True):
-    """A redrive to drive: how its letters stand that are on their way (state and replay status, by place)."""
+    """A redrive to drive, with its letters under way: place, state and replay status of each."""
 
     row: RedriveRow
     released: list[tuple[int, str | None, str | None]]
@@ -109,15 +109,15 @@ class MemberOutcome(msgspec.Struct, frozen=True):
 
     member: RedriveMember
     outcome: Outcome | None
-    """None is on its way."""
+    """None means under way."""
     source: Literal["waiting", "released"] = "waiting"
-    """The state it must be in: what others did with it meanwhile stays."""
+    """The state the letter must be in: if it was changed meanwhile, it stays as it is."""
 
 
 class AdvanceRequest(msgspec.Struct, frozen=True):
-    """The next letters of a redrive, wanted by its driver; from `next_at` on there may be more.
+    """A driver's request for the next letters of a redrive; from `next_at` on there may be more.
 
-    None of them, and no time, only says that it is still being driven.
+    With no letters and no time, it only says that the redrive is still being driven.
     """
 
     id: str
@@ -128,7 +128,7 @@ class AdvanceRequest(msgspec.Struct, frozen=True):
 
 
 class StateChange(msgspec.Struct, frozen=True):
-    """A change of where a redrive stands. `again` begins a new episode, which is judged by itself."""
+    """A change of a redrive's state. `again` begins a new episode, which is judged by itself."""
 
     id: str
     source: Phase
@@ -137,12 +137,12 @@ class StateChange(msgspec.Struct, frozen=True):
     note: str | None = None
     again: bool = False
     driver: str | None = None
-    """The worker that decided it: no other may drive the redrive by then."""
+    """The worker that decided it: it applies only while no other worker drives the redrive."""
 
 
 @writes(size=lambda plan: len(plan.letters) + 1)
 def plan(round_: Round, plans: Sequence[Plan]) -> Script[list[None]]:
-    """Keep plans, each with its letters."""
+    """Store plans, each with its letters."""
     rows = [(each.id, "planned", each.wanted, each.foreseen, each.snapshot, "{}", round_.now) for each in plans]
     yield "insert_redrives", rows
     letters = [(each.id, *letter) for each in plans for letter in each.letters]
@@ -153,7 +153,7 @@ def plan(round_: Round, plans: Sequence[Plan]) -> Script[list[None]]:
 
 @writes()
 def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
-    """Start plans as they are, or tell what drifted and start nothing."""
+    """Start plans as they are, or return what drifted and start nothing."""
     answers: list[Started] = []
     for each in starts:
         answers += [(yield from _start(round_, each))]
@@ -203,7 +203,7 @@ def _locked(redrive: str) -> Script[RedriveRow | None]:
 
 @writes()
 def take(round_: Round, takes: Sequence[DriveRequest]) -> Script[list[DrivenRedrive | None]]:
-    """Give each worker the next redrive without a driver, and how its letters fare."""
+    """Give each worker the next redrive without another driver, and how its letters fare."""
     answers = []
     for each in takes:
         until = {"until": round_.now + each.seconds, "now": round_.now}
@@ -216,13 +216,13 @@ def take(round_: Round, takes: Sequence[DriveRequest]) -> Script[list[DrivenRedr
 
 @writes()
 def mark(round_: Round, marks: Sequence[MemberOutcome]) -> Script[list[None]]:
-    """Write down what became of letters of redrives."""
+    """Record what became of letters of redrives."""
     yield "mark_redriven", [_marked(round_, each) for each in marks]
     return [None] * len(marks)
 
 
 def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Write down, with the moves themselves, that letters of redrives went."""
+    """Record, together with the transitions, that letters of redrives were replayed or resolved."""
     members = [(member, each.move) for each in moved if (member := each.rider(RedriveMember)) is not None]
     if members:
         marks = [MemberOutcome(member, Outcome.RESOLVED if move == Move.RESOLVE else None) for member, move in members]
@@ -235,7 +235,7 @@ def _marked(round_: Round, done: MemberOutcome) -> tuple[Any, ...]:
 
 
 def stopped(transitions: Sequence[Transition]) -> Script[set[RedriveMember | None]]:
-    """Name the members of redrives that are stopped or have another driver by now; the others keep running."""
+    """Return the members of redrives that are stopped or have another driver; keep the other redrives running."""
     members = {member for each in transitions if (member := each.rider(RedriveMember)) is not None}
     if not members:
         return set()
@@ -246,14 +246,14 @@ def stopped(transitions: Sequence[Transition]) -> Script[set[RedriveMember | Non
 
 
 def of_stopped_redrives(transitions: Sequence[Transition]) -> Script[set[int]]:
-    """Give the places of moves whose redrive stands still, or has another driver."""
+    """Return the places of transitions whose redrive is stopped, or has another driver."""
     known = yield from stopped(transitions)
     return {place for place, each in enumerate(transitions) if each.rider(RedriveMember) in known}
 
 
 @writes()
 def advance(round_: Round, advances: Sequence[AdvanceRequest]) -> Script[list[list[PlanRow]]]:
-    """Give a driver the next letters, none if it drives no longer."""
+    """Return the next letters for a driver, none if it is no longer the driver."""
     answers = []
     for each in advances:
         until = {"next_at": each.next_at, "until": round_.now + each.seconds}
@@ -266,7 +266,7 @@ def advance(round_: Round, advances: Sequence[AdvanceRequest]) -> Script[list[li
 
 @writes()
 def change_state(round_: Round, steers: Sequence[StateChange]) -> Script[list[bool]]:
-    """Change where redrives stand; tell of each whether it stood where it had to."""
+    """Change the states of redrives; return for each whether it was in the required state."""
     answers = []
     for each in steers:
         ends = each.target in ("finished", "cancelled")
@@ -281,14 +281,14 @@ def change_state(round_: Round, steers: Sequence[StateChange]) -> Script[list[bo
 
 
 def _void_approval(round_: Round, redrive: str) -> Script[None]:
-    """Have the approval of a redrive count no more, if it is open."""
+    """Void the approval of a redrive, if it is open."""
     if (yield "void_plans_approval", {"redrive": redrive, "why": "its redrive was cancelled"}):
         round_.notices[NoticeKind.APPROVAL_VOID, ""].append("")
 
 
 @writes()
 def withdraw(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool]]:
-    """Answer the approvals of redrives with a no, and end those that waited for them."""
+    """Answer the approvals of redrives with a no, and end the redrives that waited for them."""
     answers = []
     for each in given:
         row = yield from _waiting_for(each.answer.id)
@@ -301,7 +301,7 @@ def withdraw(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool
 
 @writes()
 def carry_out(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool]]:
-    """Answer the approvals of redrives with a yes, and let those go that waited for them."""
+    """Answer the approvals of redrives with a yes, and start the redrives that waited for them."""
     answers = []
     for each in given:
         row = yield from _waiting_for(each.answer.id)
@@ -318,13 +318,13 @@ def carry_out(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[boo
 
 
 def _waiting_for(approval: str) -> Script[RedriveRow | None]:
-    """Read the redrive that an approval is for, and keep it as it is."""
+    """Read and lock the redrive that an approval is for."""
     found = yield from approvals.one(approval)
     return None if found is None or found.redrive is None else (yield from _locked(found.redrive))
 
 
 def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: str | None) -> Script[None]:
-    """Let a redrive take its turn with the answer it waited for."""
+    """Change a redrive's state by the answer it waited for."""
     decision = Decision(
         kind="redrive",
         by=answer.by,
@@ -337,7 +337,7 @@ def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: 
 
 
 def prune(now: float) -> Script[None]:
-    """Forget unused plans, and redrives and approvals that ended long ago."""
+    """Delete unused plans, and redrives and approvals that ended long ago."""
     ended = {"ended_before": now - KEEP_REDRIVES}
     before = {"plans_before": now - KEEP_PLANS, **ended}
     yield "delete_redriven", before
@@ -346,7 +346,7 @@ def prune(now: float) -> Script[None]:
 
 
 def pause_after_restore() -> Script[None]:
-    """Have nothing go on by itself in a store that was restored: what it had decided may be done since."""
+    """Stop all automatic progress in a restored store: what it had decided may have been done since."""
     yield "pause_redrives", {"note": RESTORED}
     approved = yield from approvals.due(now=-1.0, before=EVER)
     yield from approvals.void([each.n for each in approved if each.n is not None], RESTORED)

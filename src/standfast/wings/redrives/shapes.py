@@ -1,4 +1,4 @@
-"""What routes about redrives answer."""
+"""The answers of routes about redrives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RedrivePlan(TypedDict):
 
 
 class RedriveProgress(TypedDict):
-    """Where a redrive stands, why, and what became of its letters."""
+    """The state of a redrive, why, and what became of its letters."""
 
     id: str
     state: Phase
@@ -50,7 +50,7 @@ class RedriveProgress(TypedDict):
 
 
 class RedriveWithFailures(RedriveProgress):
-    """Where a redrive stands, with what failed again."""
+    """The state of a redrive, with the letters that failed again."""
 
     failures: list[dict[str, Any]]
 

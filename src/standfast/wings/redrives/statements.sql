@@ -63,7 +63,7 @@ UPDATE redriven SET state = fresh.state, outcome = fresh.outcome, episode = coal
 FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state = fresh.source
 
 -- name: failed_again
--- The letters of a redrive that stopped again, the last first, as far as they still are here.
+-- The letters of a redrive that stopped again, the last first, as far as they still exist.
 SELECT b.id, j.queue, e.failure FROM redriven AS r JOIN job AS j ON j.n = r.n JOIN body AS b ON b.n = r.n LEFT JOIN ending AS e ON e.n = r.n
 WHERE r.redrive = :redrive AND j.state IN ('dead', 'held')
   AND (r.state = 'ended' AND r.outcome = 'failed'
@@ -95,7 +95,7 @@ RETURNING id
 
 -- name: driven_redrives
 -- locks: redrives
--- A move of their letters keeps these running until its commit.
+-- A transaction that moves letters of these redrives keeps them running until its commit.
 SELECT id, driver FROM redrive WHERE id IN :texts(ids) AND state = 'running'
 ORDER BY id FOR UPDATE
 
@@ -106,7 +106,7 @@ RETURNING id
 
 -- name: fail_deleted
 -- locks: redrives
--- Letters of redrives that are deleted as they stopped again.
+-- Letters of redrives that are deleted after they stopped again.
 UPDATE redriven SET state = 'ended', outcome = 'failed', at = :now
 WHERE redrive IN (SELECT id FROM redrive WHERE state IN ('running', 'paused', 'halted', 'cancelled')) AND state = 'released'
   AND n IN :integers(numbers)

@@ -1,4 +1,4 @@
-"""Redrives: hundreds of letters as one decision. Plan it, try a few, let the rest follow, have it stop by itself."""
+"""Redrives: hundreds of letters as one decision. Plan it, try a few, let the rest follow; failures halt it."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, ruled
 PAGE = 500
 """How many letters are read at a time."""
 DRIVEN_FOR, SAY_SO_EVERY = 10.0, 2.5
-"""Seconds a worker drives a redrive before another one may, and after which it says that it still does."""
+"""Seconds after which another worker may drive a redrive, and between two renewals by its driver."""
 NEXT: dict[str, tuple[tuple[Phase, ...], Phase]] = {
     "paused": (("running",), "paused"),
     "resumed": (("paused", "halted"), "running"),
     "cancelled": (GOING_ON, "cancelled"),
 }
-"""What a person may do with a redrive: from where, and where it leads."""
+"""What a person may do with a redrive: from which states, and to which."""
 
 PLANS = Plans(redrive_scripts.carry_out, redrive_scripts.withdraw, redrive_reads.first_letter)
-"""What an approval does to a plan."""
+"""What the answer to an approval does to a plan."""
 
 
 class Redrive:
@@ -82,23 +82,23 @@ class Redrive:
         self.id = id
 
     async def progress(self) -> dict[str, Any]:
-        """Tell where it stands and what became of its letters."""
+        """Return its state and what became of its letters."""
         return await self._redrives.progress(self.id)
 
     async def failures(self) -> Sequence[dict[str, Any]]:
-        """Give the last of its letters that stopped again, each with its error."""
+        """Return the last of its letters that stopped again, each with its error."""
         return await self._redrives.failures(self.id)
 
     async def pause(self) -> None:
-        """Replay no more until it is resumed; what was replayed goes on."""
+        """Replay no more letters until it is resumed; replayed ones go on."""
         await self._redrives.steer(self.id, "paused", by=self._by)
 
     async def resume(self) -> None:
-        """Go on after a pause or a halt. After a halt it is judged anew, canary first."""
+        """Continue after a pause or a halt. After a halt it is judged anew, canary first."""
         await self._redrives.steer(self.id, "resumed", by=self._by)
 
     async def cancel(self) -> None:
-        """Leave the rest as it is, for good."""
+        """End the redrive for good; the remaining letters stay as they are."""
         await self._redrives.steer(self.id, "cancelled", by=self._by)
 
 
@@ -123,7 +123,7 @@ class Redrives:
     # --- for people
 
     async def plan(self, filter: LetterFilter | None = None, *, agent: bool = False) -> dict[str, Any]:
-        """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
+        """Predict what a redrive of these letters would do; store the plan. No letter changes, no check runs."""
         await self._ready()
         found = [each async for each in self._planned_letters(filter or {}, agent=agent)]
         unanswered = await self._unanswered(found)
@@ -155,7 +155,7 @@ class Redrives:
         halt_on: float | None = None,
         agent: bool = False,
     ) -> Redrive:
-        """Carry out a plan as it was made, or raise PlanDrifted and start nothing. Doing it twice changes nothing."""
+        """Carry out a plan as it was made, or raise PlanDrifted and start nothing. A second call changes nothing."""
         await self._ready()
         by, reason = person(by), optional_reason(reason)
         options = read_course(rate, canary, halt_on)
@@ -173,7 +173,7 @@ class Redrives:
         return Redrive(self, token, by)
 
     async def get(self, id: str, *, by: str) -> Redrive:
-        """Give a redrive by its id, for `by` to pause, resume or cancel."""
+        """Return a redrive by its id, for `by` to pause, resume or cancel."""
         await self._row(id, "redrive")
         return Redrive(self, id, person(by))
 
@@ -183,12 +183,12 @@ class Redrives:
         return [await self.progress(row.id) for row in await self._store.read(redrive_reads.list_redrives(limit))]
 
     async def progress(self, id: str) -> dict[str, Any]:
-        """Tell where a redrive stands, why, and how many of its letters have come how far."""
+        """Return the state of a redrive, why, and how many of its letters are in which state."""
         row, counts, released = await self._row(id, "redrive")
         numbers = dict.fromkeys(("waiting", "running", *Outcome), 0)
         for state, outcome, _, number in counts:
             numbers[outcome if state == "ended" and outcome else _ONGOING[state]] += number
-        if row.state != "running":  # it has no driver, and what was replayed goes on: tell how that ended
+        if row.state != "running":  # it has no driver, but replayed letters go on: count how they ended
             ended = [outcome for _, state, status in released if (outcome := outcome_of(state, status)) is not None]
             numbers["running"] -= len(ended)
             for outcome in ended:
@@ -210,17 +210,17 @@ class Redrives:
         }
 
     async def failures(self, id: str) -> Sequence[dict[str, Any]]:
-        """Give the last letters of a redrive that stopped again, each with its error."""
+        """Return the last letters of a redrive that stopped again, each with its error."""
         return await self._store.read(redrive_reads.failed_again(id))
 
     async def queue_of(self, token: str) -> str | None:
-        """Give the queue that a plan or redrive was made for; None if it is of all of them."""
+        """Return the queue that a plan or redrive was made for; None if it was made for all queues."""
         row, *_ = await self._row(token, "plan")
         named: str | None = msgspec.json.decode(row.wanted).get("queue")
         return named
 
     async def steer(self, id: str, what: str, *, by: str, agent: bool = False) -> None:
-        """Pause, resume or cancel a redrive; what is so already stays so. An agent resumes only an agent's plan."""
+        """Pause, resume or cancel a redrive, if it is not so already. An agent may resume only an agent's plan."""
         sources, target = NEXT[what]
         while True:
             row, *_ = await self._row(id, "redrive")
@@ -240,7 +240,7 @@ class Redrives:
     # --- for workers
 
     async def drive(self, driver: str) -> bool:
-        """Take every redrive without another driver one step further; tell whether any went."""
+        """Advance every redrive without another driver one step; return whether any letters were released."""
         await self._ready()
         after, went = "", False
         while (
@@ -266,7 +266,7 @@ class Redrives:
         return False
 
     async def _settle(self, taken: DrivenRedrive) -> None:
-        """Write down how letters fared that were on their way."""
+        """Record how the letters fared that were under way."""
         ended = [(place, outcome_of(state, status)) for place, state, status in taken.released]
         members = [(RedriveMember(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
         marks = [MemberOutcome(member, outcome, "released") for member, outcome in members]
@@ -288,7 +288,7 @@ class Redrives:
             decided = await asyncio.gather(*looks)
         moves = [each for each in decided if isinstance(each, Transition)]
         marks = [each for each in decided if isinstance(each, MemberOutcome)]
-        if moves:  # one that does not land waits on, and the next step finds out why
+        if moves:  # a letter whose move does not land waits on, and the next step finds out why
             await self._store.write_all(apply, moves)
         if marks:
             await self._store.write_all(redrive_scripts.mark, marks)
@@ -297,7 +297,7 @@ class Redrives:
     async def _decide(
         self, row: RedriveRow, driver: str, planned: PlanRow, found: RuledLetter | None, busy: asyncio.Semaphore
     ) -> Transition | MemberOutcome:
-        """Decide about one letter afresh: its policy, its effects, and whether it is still the one that was planned."""
+        """Decide about one letter anew: by policy and effects, and whether it is still as it was planned."""
         member = RedriveMember(row.id, planned.place, row.episode, driver)
         if found is None or not plans.as_planned(planned, found.record):
             return MemberOutcome(member, Outcome.DRIFTED)
@@ -319,7 +319,7 @@ class Redrives:
     # --- reading
 
     async def _planned_letters(self, filter: LetterFilter, *, agent: bool) -> Any:
-        """Read the letters that a filter names, in pages, oldest last, with what the policy says about each."""
+        """Read the letters that match a filter, in pages, oldest last, with what the policy says about each."""
         cursor: int | None = None
         while True:
             wanted = letter_filter(filter, self._store.now(), PAGE, cursor, skew=self._store.skew())
@@ -334,7 +334,7 @@ class Redrives:
                 return
 
     async def _unanswered(self, found: Sequence[PlannedLetter]) -> set[int]:
-        """Tell which letters wait for a person's consent: put back to work, they would only ask again."""
+        """Return which letters wait for a person's consent: if replayed, they would only ask again."""
         waiting = [each for each in found if awaits_consent(each.letter)]
         handlers = await self._store.read(queue_scripts.handlers_by_queue()) if waiting else {}
         asking = {(queue, each["name"]) for queue, those in handlers.items() for each in those if each["consent"]}
@@ -346,7 +346,7 @@ class Redrives:
         return PlannedLetter(*letter, fate, moved_on)
 
     async def _ask(self, records: Sequence[JobRecord], *, agent: bool = False) -> Sequence[RuledLetter]:
-        """Ask the policy about letters, all at once; where an agent asks, a person decides about some of them."""
+        """Ask the policy about all letters at once; if an agent asks, a person decides about some of them."""
         letters, wall = [self._view(record) for record in records], self._wall()
         rulings = await self._permit([facts_at(letter, wall) for letter in letters])
         if agent:
@@ -361,7 +361,7 @@ class Redrives:
             raise PlanDrifted(f"the policy changed since plan {row.id} was made; nothing was started: plan again")
 
     def _filing(self, row: RedriveRow, by: str, reason: str | None) -> Filing | None:
-        """Lay out the one approval of a whole plan, if the policy wants one."""
+        """Return the one approval to file for a whole plan, if the policy requires one."""
         foreseen = msgspec.json.decode(row.foreseen)
         if not foreseen["need_approval"]:
             return None
@@ -396,5 +396,5 @@ class Redrives:
 _ONGOING = {"waiting": "waiting", "released": "running"}
 
 
-def _is_for_agent(row: RedriveRow) -> bool:  # then a person approves what might be done twice
+def _is_for_agent(row: RedriveRow) -> bool:  # a person then approves replays that might do work twice
     return bool(msgspec.json.decode(row.foreseen).get("for_agent"))

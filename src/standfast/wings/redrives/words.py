@@ -10,17 +10,17 @@ import msgspec
 from standfast.lifecycle import Carried
 
 Phase = Literal["planned", "approval_pending", "running", "paused", "halted", "finished", "cancelled"]
-"""How far a redrive has come."""
+"""The state of a redrive."""
 GOING_ON: tuple[Phase, ...] = ("approval_pending", "running", "paused", "halted")
-"""A redrive that was started and has not come to its end."""
+"""The states of a redrive that was started and has not ended."""
 
 
 WINDOW = 20
-"""Over how many of the last settled letters the failing share is judged, once the canary is over."""
+"""The number of last settled letters over which the failing share is judged, once the canary is over."""
 
 
 class Fate(StrEnum):
-    """What a plan foresees for a letter."""
+    """What a plan predicts for a letter."""
 
     RUN = "run"
     LANDED = "landed"
@@ -33,14 +33,14 @@ class Outcome(StrEnum):
 
     COMPLETED = "completed"
     FAILED = "failed"
-    """It stopped again."""
+    """The letter stopped again."""
     RESOLVED = "resolved"
-    """It had landed, and was not run again."""
+    """Its effects were found to exist, and it was not run again."""
     DENIED = "denied"
     APPROVAL_REQUIRED = "approval_required"
-    """The policy wants an approval that was not given for this plan."""
+    """The policy requires an approval that was not given for this plan."""
     DRIFTED = "drifted"
-    """It was changed by another decision meanwhile."""
+    """Another decision changed the letter meanwhile."""
 
 
 class RedriveMember(Carried, frozen=True):
@@ -49,13 +49,13 @@ class RedriveMember(Carried, frozen=True):
     redrive: str
     place: int
     episode: int | None = None
-    """In which episode it was replayed; None where that is known already."""
+    """In which episode it was replayed; None if that is recorded already."""
     driver: str | None = None
-    """The worker that decided it; no other may drive the redrive by then."""
+    """The worker that decided it; it applies only while no other worker drives the redrive."""
 
 
 class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a redrive goes: letters per second, how many are tried first, and the failing share that stops it."""
+    """The options of a redrive: letters per second, how many are tried first, and the failing share that halts it."""
 
     rate: float | None = None
     canary: int = 0
@@ -63,25 +63,25 @@ class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it has come since it was started, or went on after a halt."""
+    """The progress of a redrive since it was started, or resumed after a halt."""
 
     waiting: int
-    """Letters that are not replayed yet, of the whole plan."""
+    """Letters of the whole plan that are not replayed yet."""
     running: int = 0
-    """Replayed, and not settled yet."""
+    """Replayed, but not settled yet."""
     from_before: int = 0
-    """The same, but replayed before the last halt: what becomes of them judges nothing any more."""
+    """The same, but replayed before the last halt: how they end no longer counts for halting."""
     completed: int = 0
     failed: int = 0
     recent: tuple[bool, ...] = ()
-    """The last that settled: whether each failed."""
+    """For each of the last settled letters, whether it failed."""
 
     @property
     def settled(self) -> int:
-        """Replayed, and over."""
+        """Replayed and ended."""
         return self.completed + self.failed
 
     @property
     def replayed(self) -> int:
-        """All that were put back to work."""
+        """All letters put back to work."""
         return self.running + self.settled

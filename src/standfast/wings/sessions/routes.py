@@ -12,13 +12,13 @@ from standfast.wings.sessions.shapes import MessageList
 
 
 class WantedMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages."""
+    """Which messages to list."""
 
     unread: bool = True
 
 
 async def inbox(call: Call) -> Answer:
-    """Give a session's messages, to its own token alone: reading marks what went well as read."""
+    """Return a session's messages, only to its own token: reading marks successes as read."""
     wanted: WantedMessages = call.query
     found = await call.sf.inbox.list(own_session(call.grant, call.path["id"]), unread=wanted.unread)
     return Answer({"items": values_for(found, call.grant)})

@@ -1,4 +1,4 @@
-"""What a session reads in its inbox: what happened in a sentence, and the next right action in another."""
+"""The text of a session's messages: one sentence for what happened, and one for the next right action."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class MessageText(NamedTuple):
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended, as far as its session is told."""
+    """How a job ended, as its session is told."""
 
     kind: str
     state: str
     target: str
     """Its queue/handler."""
     step: str | None = None
-    """Which step of which workflow it is, in words."""
+    """The step and the workflow it belongs to, in words."""
     attempts: int = 0
     failure: Failure | None = None
     warning: str | None = None
@@ -56,15 +56,15 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     answer: str | None = None
     quarantined: bool = False
-    """Whether the policy set it apart as it died."""
+    """Whether it was quarantined: by the policy when it died, or by a person later."""
     owner: str | None = None
-    """For whom it did."""
+    """The owner that it was quarantined for."""
     maybe: bool = False
-    """Whether an earlier run may have done it too; it need not have counted as an attempt."""
+    """Whether an earlier run may have done it too; that run need not have counted as an attempt."""
 
     @property
     def name(self) -> str:
-        """What a person knows it by."""
+        """The name that people know it by."""
         return self.target if self.step is None else f"{self.step} ({self.target})"
 
     @property
@@ -74,7 +74,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def word_message(end: End) -> MessageText:
-    """Word a message."""
+    """Return the text of a message."""
     return _done(end) if end.kind in QUIET else MessageText(_what(end), _next(end))
 
 
@@ -135,7 +135,7 @@ def _next(end: End) -> str:
 
 
 def with_origin(claim: Claim, _outcome: Outcome | None, _rules: QueueRules, decided: Transition) -> Transition:
-    """Say for whom a job is done that has a session, and what lies behind it."""
+    """Add to the end of a session's job which session that is, and what happened before."""
     session = claim.details.session
     if session is None:
         return decided

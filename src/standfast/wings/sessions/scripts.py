@@ -1,4 +1,4 @@
-"""Scripts for inboxes: what a session is told of a job is written with the job's end, or not at all."""
+"""Scripts for inboxes: a session's message about a job is written together with the job's end, or not at all."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from standfast.wings.threads.words import SupersededBy
 
 ENDS = frozenset({State.COMPLETED, State.CANCELLED, State.DEAD, State.HELD})
 LONGEST_RESULT = 4000
-"""Characters of a result that a message carries itself; a longer one is fetched by the job's id."""
+"""The most characters of a result that a message carries; a longer one is fetched by the job's id."""
 HISTORY_KEPT = 10
 """How many of the last lines of a job's history a message carries."""
 MOST_KEPT = 1000
-"""Messages a session has at most; the oldest go first."""
+"""The most messages of a session; the oldest are deleted first."""
 
 _failure = msgspec.json.Decoder(Failure).decode
 _details = msgspec.json.Decoder(Details).decode
 
 
 class Message(NamedTuple):
-    """A message as the store has it. Field order is the statement's; `body` is a `Body` as JSON text."""
+    """A message's row in the store. Field order is the statement's; `body` is a `Body` as JSON text."""
 
     id: str
     session: str
@@ -47,7 +47,7 @@ class Message(NamedTuple):
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a job left behind that its session is told of."""
+    """What a message says about a job."""
 
     state: str
     attempts: int = 0
@@ -58,20 +58,20 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether there is a result that is too long to be carried here."""
     by: str | None = None
     reason: str | None = None
-    """Who ended it and why, where a person did."""
+    """Who ended it and why, if a person did."""
     answer: str | None = None
-    """How an approval was answered, where that ended it; or what the policy said of its automatic replay."""
+    """How an approval was answered, if that ended it; or what the policy said about its automatic replay."""
     quarantined: bool = False
-    """Whether the policy set it apart as it died."""
+    """Whether it was quarantined."""
     owner: str | None = None
-    """For whom it did."""
+    """The owner that it was quarantined for."""
     history: list[msgspec.Raw] = []
     maybe: bool = False
     """Whether an earlier run may have done it too."""
     workflow: str | None = None
     workflow_id: str | None = None
     step: str | None = None
-    """Of which workflow it is a step, and which."""
+    """The workflow it is a step of, and the step's name."""
 
 
 class Step(NamedTuple):
@@ -86,7 +86,7 @@ NO_STEP = Step()
 
 
 class EndedJob(NamedTuple):
-    """Whose job it is that ended, how often it was tried, and what it died of before."""
+    """Whose job ended, how often it was tried, and its earlier failure."""
 
     origin: Origin
     attempts: int
@@ -95,7 +95,7 @@ class EndedJob(NamedTuple):
 
 
 def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Write what sessions are told of these ends. Jobs without a session cost nothing where a worker ended them."""
+    """Write the messages of sessions about these ends. A job without a session costs nothing if a worker ended it."""
     known = {each.n: EndedJob(origin, each.attempt + each.spends) for each in moved if (origin := each.rider(Origin))}
     known |= yield from _caller_not_there(moved, known)
     others = [each for each in moved if each.source is not State.RUNNING and _may_concern_somebody(each)]
@@ -117,10 +117,10 @@ def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 
 def _caller_not_there(moved: Sequence[Transition], known: Mapping[int, EndedJob]) -> Script[dict[int, EndedJob]]:
-    """Give the ends that are worth a message only because the caller does not see them itself.
+    """Return the ends that are worth a message only because the caller does not see them itself.
 
-    It went away meanwhile; or another process ran what it called, and it may be gone by now without a word; or its
-    session was told something else before, such as that the job waits for consent.
+    The caller has gone away; or another process ran the call, and the caller may be gone by now without notice; or its
+    session has an earlier message, such as that the job waits for consent.
     """
     silent = {
         each.n: each for each in moved if each.n in known and each.target in ENDS and not known[each.n].origin.deferred
@@ -142,7 +142,7 @@ def _promised(ended: EndedJob) -> EndedJob:
 
 
 def _may_concern_somebody(moved: Transition) -> bool:
-    """Tell ends that no attempt made: a sweeper's and a person's know nothing of sessions."""
+    """Return whether no attempt made this end: a sweeper or a person does not know the job's session."""
     return moved.rider(Origin) is None and moved.target in ENDS and moved.rider(SupersededBy) is None
 
 
@@ -175,7 +175,7 @@ def _histories(numbers: Sequence[int]) -> Script[dict[int, list[str]]]:
 
 
 def _steps(numbers: Sequence[int]) -> Script[dict[int, Step]]:
-    """Read of which workflows jobs are steps, and which."""
+    """Read the workflows and steps that jobs belong to."""
     return {n: Step(*rest) for n, *rest in (yield "workflow_steps", {"numbers": text(numbers)})}
 
 
@@ -199,7 +199,7 @@ def _row(round_: Round, moved: Transition, whose: EndedJob, kind: str, lines: Se
         maybe=whose.origin.maybe,
         **whose.step._asdict(),
     )
-    # Its id is the end's: a job, a token, and how many lines its history has by now.
+    # A message's id is that of the end: the job, its token, and how many lines its history has by now.
     head = (f"{moved.id}.{moved.token}.{len(lines)}", whose.origin.session, kind, moved.id, moved.queue)
     return (*head, whose.origin.handler, round_.now, text(body))
 
@@ -213,7 +213,7 @@ def _short(result: str | None) -> str | None:
 
 
 class AbandonedReplay(NamedTuple):
-    """A letter that would have been replayed by itself, until the policy refused."""
+    """A letter whose automatic replay the policy has refused."""
 
     n: int
     token: int
@@ -223,19 +223,19 @@ class AbandonedReplay(NamedTuple):
 
 
 def tell_gave_up(round_: Round, letter: AbandonedReplay) -> Script[None]:
-    """Tell that no automatic replay is left for a letter: until now its death was not announced."""
+    """Announce that a letter will not be replayed automatically: until now its death was not announced."""
     round_.notices[NoticeKind.GAVE_UP, letter.queue].append(letter.id)
     yield from _tell_of_letter(round_, letter, "gave_up", Body(state=State.DEAD, answer=letter.status))
 
 
 def tell_set_apart(round_: Round, letter: JobRef, asked: AskedBy, owner: str | None) -> Script[None]:
-    """Tell that a person has set a letter apart: what was said of it before is no longer so."""
+    """Announce that a person has quarantined a letter: earlier messages about it no longer hold."""
     body = Body(state=State.DEAD, by=asked.by, reason=asked.reason, quarantined=True, owner=owner)
     yield from _tell_of_letter(round_, letter, "set_apart", body)
 
 
 def _tell_of_letter(round_: Round, letter: JobRef | AbandonedReplay, what: str, said: Body) -> Script[None]:
-    """Tell the session of a letter what became of it, beside what is stored of it. Each telling is told once."""
+    """Tell the session of a letter what became of it, with what is stored about it. Each message is written once."""
     for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
         lines = (yield from _histories([n]))[n]
         body = msgspec.structs.replace(
@@ -246,7 +246,7 @@ def _tell_of_letter(round_: Round, letter: JobRef | AbandonedReplay, what: str, 
             **(yield from _steps([n])).get(n, NO_STEP)._asdict(),
         )
         kind = "submit_failed" if deferred else "retry_exhausted"
-        # After the id of the end that it may come with: of two messages of one moment, the later id is the news.
+        # Sorts after the id of the end that may come with it: of two simultaneous messages, the later id is the news.
         head = (f"{letter.id}.{letter.token}.{len(lines)}.{what}", session, kind, letter.id, letter.queue)
         yield "write_messages", [(*head, handler, round_.now, text(body))]
         round_.notices[NoticeKind.INBOX, letter.queue].append(letter.id)
@@ -277,9 +277,9 @@ class UnreadReply(NamedTuple):
 
 @writes()
 def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
-    """Announce the ends of jobs to their sessions, because their callers did not wait for the reply.
+    """Announce the ends of jobs to their sessions, because the callers did not wait for the reply.
 
-    One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
+    The end of a finished job is announced now. A job that goes on becomes a deferred submission, announced at its end.
     """
     in_inbox = []
     for job in jobs:
@@ -292,7 +292,7 @@ def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
                 in_inbox.append(ReceivedReply(found.id, details.session or ""))
             elif details.session is not None:
                 yield from _keep_reply(round_, found, details, details.session)
-    for each in in_inbox:  # marked as read, perhaps, because a reply was on its way
+    for each in in_inbox:  # it may be marked as read, because a reply was on its way
         yield "reopen_messages", each._asdict()
     return [None] * len(jobs)
 
@@ -300,7 +300,7 @@ def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
 def _keep_reply(round_: Round, found: UnreadReply, details: Details, session: str) -> Script[None]:
     if found.state not in ENDS:
         yield "set_details", {"n": found.n, "details": text(msgspec.structs.replace(details, queue_reason=DEFERRED))}
-    elif found.state == State.COMPLETED:  # the session was told of every other end
+    elif found.state == State.COMPLETED:  # every other end was announced already
         body = Body(
             state=found.state,
             attempts=found.attempts,
@@ -333,7 +333,7 @@ class ReadRequest(NamedTuple):
 
 @writes()
 def read(round_: Round, readings: Sequence[ReadRequest]) -> Script[list[list[str]]]:
-    """Note that messages were read; answer which of them there are."""
+    """Mark messages as read; return the ids of those that exist."""
     answers = []
     for each in readings:
         given = {"ids": text(sorted(each.ids)), "session": each.session, "now": round_.now}
@@ -357,7 +357,7 @@ class SessionStates(NamedTuple):
 
 
 def states(session: str, queues: Sequence[str] | None) -> Script[SessionStates]:
-    """Count what a session has, exactly; with `queues`, only what is in these."""
+    """Count a session's jobs and messages, exactly; with `queues`, only jobs of these queues."""
     given = {"session": session, "quoted": text(session)[1:-1], "queues": None if queues is None else text(queues)}
     rows = yield "session_states", given
     [(unread,)] = yield "count_unread", {"session": session}
@@ -366,6 +366,6 @@ def states(session: str, queues: Sequence[str] | None) -> Script[SessionStates]:
 
 
 def prune(now: float, limit: int, keep: float, keep_unread: float) -> Script[None]:
-    """Delete what was read long ago, what a session has too much of, and what was never fetched."""
+    """Delete messages that were read long ago, a session's surplus, and messages that were never fetched."""
     yield "delete_messages", {"before": now - keep, "limit": limit}
     yield "delete_surplus_messages", {"most": MOST_KEPT, "limit": limit, "oldest": now - keep_unread}

@@ -1,4 +1,4 @@
-"""What routes about a session answer."""
+"""The answers of routes about a session."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class InboxMessage(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | UnsetType = UNSET
     result: Any = UNSET
     history: list[dict[str, Any]] | UnsetType = UNSET
-    """The attempts behind it, where it did not go well."""
+    """The attempts before it, if it did not end well."""
 
 
 class MessageList(TypedDict):

@@ -13,15 +13,15 @@ told: EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details->>'session'
 told: EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id)
 
 -- name: origins_of
--- For which session jobs are done that somebody else than a worker moved: number, session, handler, whether it was
--- deferred, attempts, replays, failure, whether a run may have done it.
+-- The sessions of jobs that something other than a worker moved: number, session, handler, whether it was deferred,
+-- attempts, replays, failure, whether a run may have done it.
 SELECT b.n, b.details::json->>'session', j.handler, coalesce(b.details::json->>'queue_reason', '') = 'deferred_submit', j.attempts,
   coalesce(e.replays, 0), e.failure, coalesce(j.landed, '') = 'maybe'
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
 WHERE b.n IN :integers(numbers) AND b.details::json->>'session' IS NOT NULL
 
 -- name: ends_not_seen
--- Of jobs that just ended: number, queue reason as it is by now, and whether their session has an unread message of them.
+-- Of jobs that have just ended: number, present queue reason, and whether their session has an unread message about them.
 SELECT b.n, b.details::json->>'queue_reason', b.n IN :integers(again) AND EXISTS (
   SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id AND m.read_at IS NULL)
 FROM body AS b WHERE b.n IN :integers(numbers)
@@ -48,7 +48,7 @@ SELECT b.n, b.workflow, w.name, b.step FROM body AS b LEFT JOIN workflow AS w ON
 WHERE b.n IN :integers(numbers) AND b.workflow IS NOT NULL
 
 -- name: unheard_job
--- A job whose caller went away: how it stands, what its end left, and whether its session was told of it.
+-- A job whose caller went away: its state, what its end left, and whether its session has a message about it.
 SELECT :columns(UnreadReply) FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
 
 -- name: set_details
@@ -57,7 +57,7 @@ UPDATE body SET details = :details WHERE n = :n
 
 -- name: write_messages
 -- locks: none
--- Each is named after a job that this transaction has locked: no other writes it.
+-- Each message is named after a job that this transaction has locked: no other transaction writes it.
 INSERT INTO message (id, session, kind, job, queue, handler, at, body) :rows(text, text, text, text, text, text, double precision, text)
 ON CONFLICT (id) DO NOTHING
 
@@ -67,12 +67,11 @@ UPDATE message SET read_at = :now WHERE session = :session AND job = :job AND re
 
 -- name: reopen_messages
 -- locks: messages
--- What was marked as read because a reply was given, which its caller then did not receive.
+-- Messages that were marked as read because a reply was given, which the caller then did not receive.
 UPDATE message SET read_at = NULL WHERE session = :session AND job = :job AND kind IN ('retry_success', 'submit_done')
 
 -- name: unread_messages
--- The last word on each job alone: what was said of it before is no longer so. What is done is told last, also within
--- one moment.
+-- Only the last message about each job: earlier ones no longer hold. A success counts as the last of one moment.
 SELECT :columns(Message) FROM (
   SELECT *, row_number() OVER (PARTITION BY job ORDER BY at DESC, CASE WHEN kind IN ('retry_success', 'submit_done') THEN 0 ELSE 1 END, id DESC) AS nth FROM message WHERE session = :session) AS message
 WHERE nth = 1 AND read_at IS NULL ORDER BY at DESC, id DESC LIMIT :limit
@@ -100,7 +99,7 @@ DELETE FROM message WHERE id IN (SELECT id FROM message WHERE read_at < :before 
 
 -- name: delete_surplus_messages
 -- locks: messages
--- What a session has beyond its newest messages, and what was never fetched.
+-- A session's messages beyond the newest, and messages that were never fetched.
 DELETE FROM message WHERE id IN (
   SELECT m.id FROM (SELECT session FROM message GROUP BY session HAVING count(*) > :most::bigint LIMIT :limit) AS f
   JOIN message AS m ON m.session = f.session

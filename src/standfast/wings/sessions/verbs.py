@@ -1,4 +1,4 @@
-"""The inbox of a session: what became of its jobs after it had stopped looking, kept until it is read."""
+"""The inbox of a session: what became of its jobs when it was not looking, kept until it is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _line_landed = msgspec.json.Decoder(_HistoryLine).decode
 
 
 class Inbox:
-    """What sessions are told: `list`, `ack`. A session never sees another's messages."""
+    """The messages of sessions: `list`, `ack`. A session never sees another session's messages."""
 
     def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
         self._store = store
@@ -41,8 +41,8 @@ class Inbox:
     async def list(self, session: str, unread: bool = True, *, limit: int = 100) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - the contract has it so
         """List a session's messages, the newest first: unread ones, or all that are kept.
 
-        What went well (`retry_success`, `submit_done`) is read by being listed; what needs action
-        (`retry_exhausted`, `submit_failed`) stays unread until it is acknowledged with `ack`.
+        Listing marks successes (`retry_success`, `submit_done`) as read; a message that needs action
+        (`retry_exhausted`, `submit_failed`) stays unread until you acknowledge it with `ack`.
         """
         await self._ready()
         checked_name("session", session)
@@ -54,7 +54,7 @@ class Inbox:
         return [self._display(each, outdated=newest[each.job] != each.id) for each in found]
 
     async def ack(self, id: str, *, session: str | None = None) -> None:
-        """Acknowledge a message: it is read from now on. With `session`, only one of that session's own."""
+        """Acknowledge a message: it is read from now on. With `session`, only a message of that session."""
         await self._ready()
         if not isinstance(id, str):
             raise ConfigurationError(f"a message is named by its id, a text, not by {id!r}")
@@ -69,11 +69,11 @@ class Inbox:
         await self._store.write(sessions.keep_replies, id_of(job_id))
 
     async def received(self, job_id: str, session: str) -> None:
-        """Note that a caller has the reply to its call: its session needs no message of that end."""
+        """Note that a caller has the reply to its call: its session needs no message about that end."""
         await self._store.write(sessions.receive_replies, ReceivedReply(job_id, session))
 
     async def overview(self, session: str, *, queues: Sequence[str] | None = None) -> dict[str, Any]:
-        """Count a session's jobs by state, what of it waits in a queue, and its unread messages."""
+        """Count a session's jobs by state, those that wait in a queue, and its unread messages."""
         await self._ready()
         checked_name("session", session)
         found = await self._store.read(sessions.states(session, queues))
@@ -127,7 +127,7 @@ def _end(message: Message, body: Body) -> End:
 
 
 def _advised(body: Body) -> Failure | None:
-    """Give the failure of a letter with the advice that fits it, and as possibly done if any attempt may have."""
+    """Return a letter's failure with fitting advice, and as possibly done if any attempt may have done it."""
     if body.failure is None:
         return None
     maybe = any(_line_landed(line).landed == Landed.MAYBE for line in body.history)
@@ -138,7 +138,7 @@ def _advised(body: Body) -> Failure | None:
 
 
 def _step(body: Body) -> dict[str, Any]:
-    """Give the workflow and the step that a message is about."""
+    """Return the workflow and the step that a message is about."""
     if body.step is None:
         return {}
     return {"workflow": body.workflow, "workflow_id": body.workflow_id, "step": body.step}

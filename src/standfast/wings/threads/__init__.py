@@ -1,1 +1,1 @@
-"""Threads: jobs that never run side by side, and may be folded into one."""
+"""Threads: jobs that never run at the same time, and may be folded into one."""

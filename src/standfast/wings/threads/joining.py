@@ -1,4 +1,4 @@
-"""How a newcomer meets its thread: folded into a waiting job, or stored as a job of its own that joins it."""
+"""How a new job enters its thread: folded into a waiting job, or stored as a job of its own."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from standfast.wings.threads import scripts as threads
 
 
 def lock(round_: Round, jobs: Sequence[NewJob]) -> Script[None]:
-    """Lock the threads that newcomers join."""
+    """Lock the threads that new jobs join."""
     yield from threads.lock(round_, threads.gates_of(jobs))
 
 
 def take_in(round_: Round, job: NewJob, known: Queues) -> Script[Receipt | Full]:
-    """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
+    """Fold a job into a never-claimed job of its thread, or let it join the thread as a job of its own."""
     gate = threads.gate_of(job.queue, job.thread_key or "")
     here = yield "state_of", {"id": job.id}
-    if here:  # it came before, with an unacknowledged commit
+    if here:  # an earlier commit, which was not acknowledged, has stored it
         owner, state = here[0]
         return Receipt(owner, "accepted" if owner == job.id else "coalesced", state)
     rules = (yield from rules_in_force([job.queue]))[job.queue]
@@ -56,7 +56,7 @@ def take_in(round_: Round, job: NewJob, known: Queues) -> Script[Receipt | Full]
 def _join_thread(
     round_: Round, n: int, job: NewJob, found: Sequence[threads.Member], superseded: Sequence[Transition]
 ) -> Script[None]:
-    """Make a new row a member of its thread, in the place of those it supersedes."""
+    """Make a new row a member of its thread, in place of the jobs it supersedes."""
     first_seen_at, highest = threads.inherited(round_, found, job)
     yield from apply_decided(round_, superseded)
     yield "enter_thread", {"n": n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}

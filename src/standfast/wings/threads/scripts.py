@@ -1,8 +1,8 @@
-"""Threads: jobs that belong together never run side by side, and what waits unclaimed can be folded into one job.
+"""Threads: jobs that belong together never run at the same time, and unclaimed ones can be folded into one job.
 
-Of a thread's due jobs only the one that holds its gate is claimable; the others are parked on the gate and leave the
-claim's index alone. The holder keeps the gate while it runs and between its attempts. When it ends, the gate goes to
-the oldest parked job.
+Of a thread's due jobs, only the one that holds the gate is claimable; the others are parked on the gate, outside the
+claim's index. The holder keeps the gate while it runs and between its attempts. When it ends, the gate goes to the
+oldest parked job.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from standfast.store.steps import Round, Script, text
 from standfast.wings.threads.words import MOST_REQUESTERS, SupersededBy, folded, folded_under
 
 SAME_TIME = 0.25
-"""Seconds by which the clocks of two hosts may differ: within it, what comes later counts as newer."""
+"""Seconds by which the clocks of two hosts may differ: within them, the job stored later counts as newer."""
 KEPT = 50
-"""How many of the jobs that were folded into one are remembered one by one; all of them are counted."""
+"""How many of the jobs folded into one are remembered one by one; all are counted."""
 NO_CALLERS = "\u00a0"
 """A space that is not printable, so that no caller's key has it."""
 TICKS = f"ticks of{NO_CALLERS}"
-"""Before a schedule's name, the thread its ticks share."""
+"""Followed by a schedule's name: the thread that its ticks share."""
 EVERY_TICK = f"every tick of{NO_CALLERS}"
-"""The same, where none of them may be folded into another."""
+"""The same, if no tick may be folded into another."""
 IN_ORDER = f"in order{NO_CALLERS}"
-"""Before the name of what alerts say of one thing to one surface: all of it, in order."""
+"""Followed by one alert and one surface: the thread of all messages about it to that surface, in order."""
 LARGEST_COLLECTION = 256 * 1024
-"""Bytes of payload that are collected into one job; what comes then begins another."""
+"""The most bytes of payload that are collected into one job; a later payload begins another one."""
 
 _read_details = msgspec.json.Decoder(Details).decode
 
@@ -61,27 +61,27 @@ class Member(NamedTuple):
 
     @property
     def word_of(self) -> float:
-        """When the payload it has now was accepted."""
+        """When its present payload was accepted."""
         folded = msgspec.json.decode(self.coalesced, type=Coalesced)["last"] if self.coalesced else []
         return max((self.created_at, *(each["at"].timestamp() for each in folded)))
 
 
 def gate_of(queue: str, thread_key: str) -> str:
-    """Name the gate of a thread. No two threads share one, whatever colons their names hold."""
+    """Return the gate of a thread. No two threads share one, whatever colons their names contain."""
     queue = queue.replace("%", "%25").replace(":", "%3A")
     return f"thread:{queue}:{thread_key}"
 
 
 def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
-    """Say how a newcomer meets its thread. Requests are not collected: a list of requests is no request."""
+    """Return how a new job enters its thread. Requests are not collected: a list of requests is not a request."""
     mode = mode_in(gate_of(job.queue, job.thread_key or ""), job.details, rules)
     return "never" if mode == "collect" and job.handler == HTTP else mode
 
 
 def mode_in(gate: str, details: str, rules: QueueRules) -> Coalesce:
-    """Say how a job meets the others of its thread: as its caller says, else as its queue says.
+    """Return how a job meets the others of its thread: as its caller says, otherwise as its queue says.
 
-    Some threads keep every job. Where only the newest job counts, it folds, unless its queue collects.
+    Some threads keep every job. With `newest_counts` the job folds, unless its queue collects.
     """
     if f":{EVERY_TICK}" in gate or f":{IN_ORDER}" in gate:
         return "never"
@@ -91,19 +91,19 @@ def mode_in(gate: str, details: str, rules: QueueRules) -> Coalesce:
 
 
 def agreeing(found: Iterable[Member], mode: Coalesce, gate: str, rules: QueueRules) -> list[Member]:
-    """Give the jobs of a thread that meet others in the same way: one that must be kept is never folded."""
+    """Return the jobs of a thread that meet others in the same way: a job that must be kept is never folded."""
     return [each for each in found if mode_in(gate, each.details, rules) == mode]
 
 
 def gates_of(jobs: Iterable[NewJob]) -> list[str]:
-    """Name the gates of the threads that newcomers join."""
+    """Return the gates of the threads that new jobs join."""
     return [gate_of(job.queue, job.thread_key) for job in jobs if job.thread_key is not None]
 
 
 def lock(round_: Round, gates: Iterable[str]) -> Script[None]:
-    """Keep every other transaction out of these threads, and take them in the order that every transaction does.
+    """Keep all other transactions out of these threads, and lock them in the order that every transaction uses.
 
-    Gates come before rows: a waiter for a gate holds no row that its holder could want.
+    Gates come before rows: a transaction that waits for a gate holds no row that the gate's holder could want.
     """
     wanted = set(gates) - round_.gates
     if wanted:
@@ -112,27 +112,27 @@ def lock(round_: Round, gates: Iterable[str]) -> Script[None]:
 
 
 def lock_names(round_: Round, jobs: Iterable[NewJob], gates: Iterable[str]) -> Script[None]:
-    """Lock the threads that newcomers join, with other gates that a round needs."""
+    """Lock the threads that new jobs join, and other gates that a round needs."""
     yield from lock(round_, [*gates_of(jobs), *gates])
 
 
 def members(gate: str, mode: Coalesce) -> Script[list[Member]]:
-    """Read the unfinished jobs of a thread, oldest first. Where every job is kept, they do not matter."""
+    """Read the unfinished jobs of a thread, oldest first. If every job is kept, they do not matter."""
     if mode == "never":
         return []
     return [Member(*row) for row in (yield "thread_members", {"gate": gate})]
 
 
 def bearer(found: Iterable[Member], job_id: str) -> Member | None:
-    """Give the job that took this one in before, with an unacknowledged commit."""
+    """Return the job that this one was already folded into, by a commit that was not acknowledged."""
     marker = f'"by":"{job_id}"'
     return next((each for each in found if each.coalesced and marker in each.coalesced), None)
 
 
 def carrier(found: Sequence[Member], alike: Sequence[Member], job: NewJob) -> Member | None:
-    """Give the newest job that can still take a newcomer in: same handler, never claimed.
+    """Return the newest job that a new one can still be folded into: same handler, never claimed.
 
-    Where the newest must be kept, an older one would bring the newcomer before it: then there is none.
+    If the newest must be kept, return None: folding into an older one would put the new job before it.
     """
     newest = reversed(found)
     fitting = (each for each in newest if not each.token and each.state == State.QUEUED and each.handler == job.handler)
@@ -141,7 +141,7 @@ def carrier(found: Sequence[Member], alike: Sequence[Member], job: NewJob) -> Me
 
 
 def newer(found: Sequence[Member], job: NewJob, mode: Coalesce, round_: Round) -> Member | None:
-    """Give the job that a latecomer was already replaced by: accepted after it, and stored before."""
+    """Return the job that has already replaced a late one: accepted after it, but stored before it."""
     if mode != "latest" or not round_.late:
         return None
     after = round_.now + SAME_TIME
@@ -149,21 +149,21 @@ def newer(found: Sequence[Member], job: NewJob, mode: Coalesce, round_: Round) -
 
 
 def collected(job: NewJob) -> NewJob:
-    """Lay a newcomer out as a collection of one. It is marked as such: the queue's rules may change while it waits."""
+    """Turn a new job into a collection of one. It is marked as such: the queue's rules may change while it waits."""
     details = msgspec.structs.replace(_read_details(job.details), collected=True)
     return msgspec.structs.replace(job, payload=f"[{job.payload}]", details=text(details))
 
 
 def _joined(held: str, old_details: str, collection: str) -> str:
-    """Append a collection to what waits; what came before its queue collected becomes the first of it."""
+    """Append a collection to a waiting payload; a payload from before the queue collected becomes its first item."""
     first = held if _read_details(old_details).collected else f"[{held}]"
     return f"{first[:-1]},{collection[1:]}"
 
 
 def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Script[bool]:
-    """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it cannot be.
+    """Fold a new job into a waiting one: payload and key replace (or join) the old ones. Return False if that fails.
 
-    That is where the whole would be too big, or the handler asks for consent and their sessions differ.
+    It fails if the result would be too big, or if the handler needs consent and the sessions differ.
     """
     [(held, old_key, old_details)] = yield "body_of", {"n": into.n}
     newcomer = _read_details(job.details)
@@ -189,12 +189,12 @@ def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Script[boo
 
 
 def _asks_consent(job: NewJob) -> Script[bool]:
-    """Tell whether a job's handler is entered only for sessions that consented."""
+    """Return whether a job's handler runs only for sessions that consented."""
     return bool((yield "asks_consent", {"queue": job.queue, "handler": job.handler}))
 
 
 def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> Script[None]:
-    """Make a waiting job at least as urgent and as early as the one it takes in."""
+    """Make a waiting job at least as urgent and as early as the job folded into it."""
     due = round_.due_at(job.delay, job.at)
     yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due, "asked_expiry": expiry}
     if due <= round_.now and into.parked_on is None:
@@ -204,7 +204,7 @@ def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> S
 
 
 def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
-    """Have the job that took another in answer for it: for its key, its id, and in the journal."""
+    """Let a job take over the key and the id of the job folded into it, and record that in the journal."""
     for key in (job.idempotency_key, job.body_key):
         if key is not None:
             yield "hand_key_over", {"queue": job.queue, "key": key, "id": into.id}
@@ -213,7 +213,7 @@ def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
 
 
 def fold_under(round_: Round, into: Member, job: NewJob) -> Script[None]:
-    """Fold a latecomer into a job that is newer: that keeps its payload and key, as if they had come in their order."""
+    """Fold a late job into a newer one, which keeps its payload and key, as if both had come in order."""
     [(held, key, old_details)] = yield "body_of", {"n": into.n}
     details = text(folded_under(_read_details(old_details), _read_details(job.details)))
     known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
@@ -242,7 +242,7 @@ def _replaced(round_: Round, by: str, payload: str, key: str | None, details: st
 
 
 def _expiry(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> float | None:
-    """Give the expiry of what a newcomer was folded into: its own, or the latest of all that were collected."""
+    """Return the expiry of the combined job: the new job's own, or the latest of all that were collected."""
     expires = None if job.expires is None else job.expires - round_.skew
     if mode == "latest" or expires is None or into.asked_expiry is None:
         return expires if mode == "latest" else None
@@ -250,7 +250,7 @@ def _expiry(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> float |
 
 
 def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) -> list[Transition]:
-    """Let a newcomer take the place of jobs that wait for a repeat, unless their effect may exist."""
+    """Cancel jobs that wait for a repeat in favour of a new one, unless their effect may exist."""
     if mode != "latest":
         return []
     return [
@@ -265,7 +265,7 @@ def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) 
 
 
 def join(n: int, gate: str, *, due: bool) -> Script[None]:
-    """Let a job join its thread: it takes the free gate or is parked on it; one that is not due yet does neither."""
+    """Let a job join its thread: it takes the free gate or is parked on it; a job that is not due yet does neither."""
     parked = None
     if due:
         holders = yield "gate_holder", {"gate": gate}
@@ -277,22 +277,22 @@ def join(n: int, gate: str, *, due: bool) -> Script[None]:
 
 
 def admit_due(round_: Round, limit: int) -> Script[int]:
-    """Let jobs of threads whose time has come join them; give how many there were.
+    """Let jobs that have become due join their threads; return how many there were.
 
-    A locked thread is left for later.
+    Jobs of a locked thread are left for later.
     """
     rows = yield "due_in_threads", {"now": round_.now, "limit": limit}
     for n, gate in rows:
         if (yield "try_gate", {"gate": gate}) == [(False,)]:
             continue
         [(promoted,)] = yield "promote_job", {"n": n}
-        if promoted:  # or it ended since
+        if promoted:  # otherwise it has ended since
             yield from join(n, gate, due=True)
     return len(rows)
 
 
 def release(round_: Round, moved: Sequence[Transition], _marks: Marks) -> Script[None]:
-    """Hand the gates of jobs that left their threads to the oldest ones parked there."""
+    """Hand the gates of jobs that left their threads to the oldest jobs parked there."""
     for each in moved:
         if each.gate is None:
             continue
@@ -321,7 +321,7 @@ def lock_moved(round_: Round, transitions: Sequence[Transition]) -> Script[None]
 
 
 def make_way(decided: list[Transition]) -> Script[list[Transition]]:
-    """Let jobs that would return to their queues make way for newer ones of their threads."""
+    """Cancel jobs that would return to their queues if a newer job of their thread replaces them."""
     for place, each in enumerate(decided):
         if each.gate is not None and each.target == State.QUEUED:
             rules = yield from rules_in_force([each.queue])
@@ -330,9 +330,9 @@ def make_way(decided: list[Transition]) -> Script[list[Transition]]:
 
 
 def unless_superseded(transition: Transition, rules: QueueRules) -> Script[Transition]:
-    """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist.
+    """Cancel a job that would return to its queue in favour of a newer one of its thread, unless its effect may exist.
 
-    Both must be such that the latest counts: a job that must be kept neither makes way nor takes a place.
+    For both jobs the latest must count: a job that must be kept neither makes way nor takes another's place.
     """
     gate = transition.gate
     if transition.effect == Landed.MAYBE or gate is None or transition.move == Move.REPLAY:
@@ -345,7 +345,7 @@ def unless_superseded(transition: Transition, rules: QueueRules) -> Script[Trans
 
 
 def inherited(round_: Round, found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:
-    """Give what a newcomer takes over from older jobs of its thread: the first-seen time and the higher priority."""
+    """Return what a new job takes over from older jobs of its thread: the first-seen time and the higher priority."""
     older = [each for each in found if each.handler == job.handler]
     own = first_seen(round_, job)
     known = [each.first_seen_at for each in older] + ([] if own is None else [own])

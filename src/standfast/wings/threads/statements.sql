@@ -21,7 +21,7 @@ SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id 
 
 -- name: thread_members
 -- locks: jobs
--- Their rows are locked: a decision based on them must find them unchanged when it writes.
+-- The rows are locked: a decision based on them must find them unchanged when it writes.
 SELECT :columns(Member)
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n FOR UPDATE OF j
 
@@ -81,7 +81,7 @@ DELETE FROM gate WHERE key = :gate
 SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = :gate ORDER BY n LIMIT 1
 
 -- name: newest_unclaimed
--- The newest job of a thread that was never claimed, also one that is not due yet; and what came with it and with this job.
+-- The newest never-claimed job of a thread, even if it is not due yet; with its details and those of this job.
 SELECT b.id, b.details, before.details FROM job AS j JOIN body AS b ON b.n = j.n JOIN body AS before ON before.n = :n
 WHERE j.thread_gate = :gate AND j.finished_at IS NULL AND j.state = 'queued' AND j.token = 0 AND j.n > :n
   AND EXISTS (SELECT 1 FROM job AS own WHERE own.n = :n AND own.handler = j.handler AND own.landed IS DISTINCT FROM 'maybe')

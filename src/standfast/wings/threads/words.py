@@ -1,4 +1,4 @@
-"""What becomes of what two callers said about one job, when the later one is folded into the job of the first."""
+"""Combines what two callers said, when the second caller's job is folded into the first one's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.job import MOST_LABELS, Details, higher
 from standfast.lifecycle import Carried
 
 MOST_REQUESTERS = 1000
-"""How many may have asked for one job: its details are written anew with each of them."""
+"""The most requesters of one job: its details are rewritten for each of them."""
 
 
 class SupersededBy(Carried, frozen=True):
@@ -21,15 +21,15 @@ class SupersededBy(Carried, frozen=True):
 
     @property
     def ending(self) -> Mapping[str, Any]:
-        """Keep which one it was."""
+        """Name the job that took its place."""
         return {"superseded_by": self.job}
 
 
 def folded(held: Details, newcomer: Details) -> Details:
-    """Give the details of a job that took another one in: the newcomer's word, but the first caller's job.
+    """Return the details of a job that another was folded into: the new job's, but the first caller still owns it.
 
-    Its owner and session stay: enqueueing beside a job takes over neither its inbox nor its consent. Risk is the higher
-    one, labels are merged, and every requester stays one: they read it, and none of them may approve it.
+    Its owner and session stay: enqueueing into a job's thread takes over neither its inbox nor its consent. Risk is the
+    higher one, labels are merged, and every requester remains one: they may read the job, but may not approve it.
     """
     return msgspec.structs.replace(
         newcomer,
@@ -44,7 +44,7 @@ def folded(held: Details, newcomer: Details) -> Details:
 
 
 def folded_under(held: Details, latecomer: Details) -> Details:
-    """Give the details of a job that took in what was accepted before it: its own word stays."""
+    """Return the details of a job that an earlier-accepted one was folded into: its own stay."""
     return msgspec.structs.replace(
         held,
         risk=higher(held.risk, latecomer.risk),
@@ -54,12 +54,12 @@ def folded_under(held: Details, latecomer: Details) -> Details:
 
 
 def _others(held: Details, joining: Details) -> tuple[str, ...]:
-    """Name everybody beside the owner who asked for the work, each once, in the order of their asking."""
+    """Return everyone besides the owner who asked for the work, each once, in the order they asked."""
     requesters = (*held.also_requested_by, joining.requester, *joining.also_requested_by)
     return tuple(dict.fromkeys(each for each in requesters if each is not None and each != held.requester))
 
 
 def _merged(older: dict[str, str] | None, newer: dict[str, str] | None) -> dict[str, str] | None:
-    """Put labels together; of a name that both give, the newer value counts."""
+    """Merge labels; if both give a name, the newer value counts."""
     merged = {**(older or {}), **(newer or {})}
     return dict(list(merged.items())[-MOST_LABELS:]) or None
