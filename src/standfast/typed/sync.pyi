@@ -425,7 +425,7 @@ class SyncAlerts:
     """The verbs of `alerts` as plain calls."""
 
     def list(self) -> builtins.list[dict[str, Any]]:
-        """List open alerts, the most harmful first, each as it is seen now."""
+        """List open alerts, the most harmful first, each with its present values."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -450,10 +450,10 @@ class SyncQueues:
     """The verbs of `queues` as plain calls."""
 
     def list(self) -> builtins.list[str]:
-        """Give the names of every queue that was declared or used."""
+        """Return the names of every queue that was declared or used."""
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+        """Return every queue with its rules in force, what it holds, and how many live workers serve it."""
 
     def pause(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Claim nothing more from a queue; what runs goes on. Without `by` it is the user of this process."""
@@ -462,7 +462,7 @@ class SyncQueues:
         """Resume a paused queue."""
 
     def handlers(self) -> Sequence[PublishedHandler]:
-        """Give every handler that a process ever published, with what agents are told of it."""
+        """Return every handler that a process ever published, with what agents are told of it."""
 
     def try_now(self, dependency: str) -> bool:
         """Have one job try a dependency that has not answered, before its breaker would; tell whether any waited."""
@@ -814,7 +814,7 @@ class SyncSchedules:
     """The verbs of `schedules` as plain calls."""
 
     def list(self) -> builtins.list[dict[str, Any]]:
-        """Give every schedule with its times in plain words, its next runs, and what became of the last."""
+        """Return every schedule with its times in plain words, its next runs, and its last one."""
 
     def add(
         self,
@@ -832,24 +832,24 @@ class SyncSchedules:
         by: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> dict[str, Any]:
-        """Have something enqueued by the clock: give one of `cron`, `every` or `at`. Call it at every start.
+        """Enqueue a job by the clock: give one of `cron`, `every` or `at`. Call it at every start.
 
-        It is an upsert: what is there already as you ask for it is left alone, with its next run and its pause. New
-        times begin anew, anything else (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
+        It is an upsert: a schedule that exists as you ask for it is left alone, with its next run and its pause. New
+        times begin anew; any other change (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
         time in `tz`; `every` counts from when it was added. `missed` says what happens after a time without workers:
         `latest` runs the last missed tick, `skip` none, `all` the last 100. `jitter` delays each tick by up to so many
-        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, where that is not the operating
-        system's user: the jobs are theirs, unless `requester` says whose. The rest is as in `enqueue`.
+        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, if not the operating system's user:
+        the jobs are theirs, unless `requester` names another. The rest is as in `enqueue`.
         """
 
     def remove(self, name: str) -> None:
         """Remove a schedule; jobs that it has enqueued continue."""
 
     def pause(self, name: str) -> None:
-        """Enqueue nothing more until `resume`; the jobs it has enqueued go on."""
+        """Enqueue nothing more until `resume`; the jobs it has enqueued continue."""
 
     def resume(self, name: str) -> None:
-        """Let a paused schedule go on with its next regular tick; those that came meanwhile are left out."""
+        """Resume a paused schedule with its next regular tick; the ticks during the pause are left out."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -857,13 +857,13 @@ class SyncWorkflows:
     """The verbs of `workflows` as plain calls."""
 
     def get(self, id: str) -> dict[str, Any]:
-        """Give a workflow with its steps, each with its state, and its result once it is completed."""
+        """Return a workflow with its steps, each with its state, and its result once it is completed."""
 
     def list(self, state: str | None = None, *, limit: int = 50, cursor: str | None = None) -> Found:
         """List workflows, the newest first, without their steps; `cursor` is the last id of the page before."""
 
     def cancel(self, id: str, *, by: str | None = None) -> dict[str, Any]:
-        """End every step that is not final; one that runs is asked to stop, and ends cancelled unless it succeeds."""
+        """End every step that is not final. A running step is asked to stop, and ends cancelled unless it succeeds."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -881,10 +881,10 @@ class SyncWorkflow:
         queue: str | None = None,
         **options: Unpack[StepOptions],
     ) -> Step:
-        """Add a step: `handler`, or its name, does it once every step in `after` is completed.
+        """Add a step: `handler`, an object or a name, runs once every step in `after` is completed.
 
-        Their results are in `job.parents`. A handler that is named and not registered here works for the queue of its
-        name, or `queue`. `delay` and `at` say how early it may start; the other options are those of `enqueue`.
+        Their results are in `job.parents`. A handler given by name that is not registered here works for the queue of
+        its name, or for `queue`. `delay` and `at` say how early the step may start; the other options are `enqueue`'s.
         """
 
     @overload
@@ -921,9 +921,9 @@ class SyncWorkflow:
         **options: Unpack[StepOptions],
     ) -> Step: ...
     def start(self, idempotency_key: str | None = None, session: str | None = None) -> str:
-        """Store all steps, or none, and give the workflow's id; those that wait for nothing can run at once.
+        """Store all steps, or none, and return the workflow's id. Steps that wait for nothing can run at once.
 
-        With the same key, the same workflow is not started twice: its id is given again.
+        The same key does not start the same workflow twice: the second call returns the id of the first.
         """
 
     @property
