@@ -410,10 +410,10 @@ class SyncOutbox:
     """The verbs of `outbox` as plain calls."""
 
     def relay(self) -> int:
-        """Hand over everything that is committed; give how many jobs left the outbox."""
+        """Hand over every committed job; return how many left the outbox."""
 
     def close(self) -> None:
-        """Stop, and let go of the connection."""
+        """Stop relaying, and close the connection."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -456,16 +456,16 @@ class SyncQueues:
         """Return every queue with its rules in force, what it holds, and how many live workers serve it."""
 
     def pause(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Claim nothing more from a queue; what runs goes on. Without `by` it is the user of this process."""
+        """Claim nothing more from a queue; running jobs continue. `by` defaults to the user of this process."""
 
     def resume(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Resume a paused queue."""
 
     def handlers(self) -> Sequence[PublishedHandler]:
-        """Return every handler that a process ever published, with what agents are told of it."""
+        """Return every handler that a process ever published, with what agents are told about it."""
 
     def try_now(self, dependency: str) -> bool:
-        """Have one job try a dependency that has not answered, before its breaker would; tell whether any waited."""
+        """Let one job try a dependency that has not answered, before its breaker would; return whether any waited."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -668,28 +668,28 @@ class SyncAudit:
     """The verbs of `audit` as plain calls."""
 
     def entries(self, *, after: int = 0, limit: int = 50, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
+        """List decisions, oldest first, each with the `seq` and the time of its link; `after` continues after a `seq`.
 
         The decisions of one transaction stay together: a page may be shorter than `limit`, and longer if one
         transaction made more. Its `next_after` is where the next page begins.
         """
 
     def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List the last decisions, so many of them, oldest first."""
+        """List this many of the last decisions, oldest first."""
 
     def verify(self) -> dict[str, Any]:
-        """Tell whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
+        """Return whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
 
-        `head` is the last link's hash, `anchored` the number of the last one that was noted outside, None where none
-        was, and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
-        removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
-        are noted outside, but not from the beginning, and says what that leaves open.
+        `head` is the last link's hash, `anchored` the number of the last link noted outside (None if there is none),
+        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed, removed,
+        moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads are noted
+        outside, but not from the beginning, and says what that leaves open.
         """
 
     def export(self, path: str | Path) -> dict[str, Any]:
-        """Write the chain to a new file, one link a line, its first included; tell how many links and where it ends.
+        """Write the chain to a new file, one link per line, with its first; return how many links and where it ends.
 
-        A chain that is broken is written as it is; `ok` is False then, and `problem` says where.
+        A broken chain is written as it is; `ok` is False then, and `problem` says where.
         """
 
     def __init__(self, target: Any) -> None: ...
@@ -712,8 +712,8 @@ class SyncTokens:
     ) -> dict[str, Any]:
         """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d".
 
-        `sessions` are the sessions it may work in, the first unless a call names another; it is an agent's then.
-        `made_with` is the id of the token that `by` showed: an approval looks at who made a token, and with what.
+        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is the
+        id of the token that `by` used: an approval considers who made a token, and with what.
         """
 
     def list(self) -> builtins.list[dict[str, Any]]:
