@@ -681,9 +681,9 @@ class SyncAudit:
         """Return whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
 
         `head` is the last link's hash, `anchored` the number of the last link noted outside (None if there is none),
-        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed, removed,
-        moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads are noted
-        outside, but not from the beginning, and says what that leaves open.
+        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
+        removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
+        are noted outside, but not from the beginning, and says what that leaves open.
         """
 
     def export(self, path: str | Path) -> dict[str, Any]:
@@ -712,8 +712,8 @@ class SyncTokens:
     ) -> dict[str, Any]:
         """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d".
 
-        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is the
-        id of the token that `by` used: an approval considers who made a token, and with what.
+        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is
+        the id of the token that `by` used: an approval considers who made a token, and with what.
         """
 
     def list(self) -> builtins.list[dict[str, Any]]:
@@ -756,12 +756,12 @@ class SyncConsent:
         seconds: float | str | timedelta | None = None,
         uses: int | None = None,
     ) -> dict[str, Any]:
-        """Allow a session a handler, or deny it; what waits for that goes on, or dies. None is jobs without a session.
+        """Allow a session a handler, or deny it; jobs waiting for it go on, or die. None means jobs without a session.
 
-        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as may be
-        (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, and then only for
+        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as is
+        allowed (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, but only for
         what the session does first-hand: it covers no retry and no replay. A name that no process ever declared is
-        refused; written out as `queue/handler` it is taken, for a program that comes later, with a `warning`.
+        refused; written out as `queue/handler` it is accepted, for a program that comes later, with a `warning`.
         """
 
     def deny(
@@ -787,26 +787,26 @@ class SyncConsent:
     ) -> dict[str, Any]:
         """Answer one job that waits for consent. `once` lets exactly this job run, its repeats included.
 
-        `timed` and `always` are a grant to its session for this handler, for the jobs that come later too. `deny` ends
-        this job, and no other. With `payload_sha256`, only if the payload is still the one that was shown.
+        `timed` and `always` are a grant to its session for this handler, for later jobs too. `deny` ends this job, and
+        no other. With `payload_sha256`, the answer counts only if the payload is still the one that was shown.
         """
 
     def revoke(
         self, session: str | None, handler: Any = None, *, by: str | None = None, reason: str | None = None
     ) -> int:
-        """Take back what a session was told about a handler, or all of it; give how many grants that were.
+        """Revoke a session's answers about a handler, or all of them; return how many that was.
 
-        What runs goes on. A job that had used the grant asks again before its next attempt.
+        Running jobs continue. A job that had used the grant asks again before its next attempt.
         """
 
     def list(self, session: str | None = None) -> Grants:
-        """List what counts now, the newest first: of one session, or of all."""
+        """List the answers in force, the newest first: of one session, or of all."""
 
     def asks(self, session: str | None = None) -> Grants:
         """List the jobs that are held until consent is given, the oldest first: of one session, or of all."""
 
     def check(self, session: str | None, handler: Any) -> dict[str, Any]:
-        """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
+        """Say what a new job of this session would get: `allowed`, `ask` or `denied`. Asking spends nothing."""
 
     def __init__(self, target: Any) -> None: ...
 

@@ -71,7 +71,7 @@ bring = writes(room=ROOM_TO_ACCEPT, newcomers=lambda brought: (each.job for each
 
 
 def _insert_forgotten(round_: Round, forwards: Sequence[Forward]) -> Script[tuple[set[str], set[str]]]:
-    """Make letters of jobs the store may have had and pruned. Return their ids, and those whose key shows that they ran."""
+    """Make letters of jobs the store may have had and pruned; return their ids, and those whose key shows they ran."""
     unsure = [each for each in forwards if each.unsure is not None]
     if not unsure:
         return set(), set()
