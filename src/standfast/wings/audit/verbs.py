@@ -81,9 +81,9 @@ class Audit:
         """Return whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
 
         `head` is the last link's hash, `anchored` the number of the last link noted outside (None if there is none),
-        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed, removed,
-        moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads are noted
-        outside, but not from the beginning, and says what that leaves open.
+        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
+        removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
+        are noted outside, but not from the beginning, and says what that leaves open.
         """
         await self._ready()
         path = self._store.anchor.path

@@ -37,7 +37,7 @@ def carry(round_: Round, carryings: Sequence[CarryRequest]) -> Script[list[int]]
 
 @writes()
 def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Number the rows written since, in commit order, unless another transaction is doing it."""
+    """Assign numbers to the rows written since, in commit order, unless another transaction is doing it."""
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
     return [None] * len(asked)

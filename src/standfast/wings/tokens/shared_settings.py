@@ -109,7 +109,7 @@ class SharedSettings:
         return any(not queue.startswith(OURS) for queue, _ in list(self._declared.registry.own))
 
     def _known(self, published: str | None) -> ReplayMode | None:
-        """Read a published mode. One that only a newer version knows counts as the strictest, as it may be as strict."""
+        """Read a published mode. One that only a newer version knows counts as the strictest, since it may be that."""
         mode = None if published is None else _word(published)
         if mode is None or mode in get_args(ReplayMode):
             return cast("ReplayMode | None", mode)

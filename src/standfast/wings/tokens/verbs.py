@@ -45,8 +45,8 @@ class Tokens:
     ) -> dict[str, Any]:
         """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d".
 
-        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is the
-        id of the token that `by` used: an approval considers who made a token, and with what.
+        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is
+        the id of the token that `by` used: an approval considers who made a token, and with what.
         """
         checked = _checked(name, person, role)
         minted = mint()
