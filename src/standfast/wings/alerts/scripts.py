@@ -114,7 +114,7 @@ def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None
 
 @writes()
 def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[bool]]:
-    """Write what looks changed, each unless another process has looked since; answer for each whether it was."""
+    """Write what looks changed, each unless another process has looked since; answer which were written."""
     answers = []
     for each in observations:
         given = {"name": TURN, "until": each.held, "now": round_.now, "held": each.held}

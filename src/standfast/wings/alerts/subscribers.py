@@ -137,7 +137,7 @@ def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sin
 
 
 async def _sent(job: Job, subscriber: Subscriber, sender: Sender, wall: float) -> dict[str, Any] | Failed:
-    """Send a job's notice. A missing secret counts as not sent, like an answer that means so."""
+    """Send a job's notice. A missing secret counts as not sent, like a missing answer."""
     request = webhook(subscriber, job.payload["event"], job.id, wall)
     named = msgspec.structs.replace(request, headers={**request.headers, "content-type": CLOUD_EVENT})
     return judge(await sender.tell(named))

@@ -41,7 +41,7 @@ class Surface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ways(self) -> list[str]:
-        """The settings, of those that say how it is reached, that are given."""
+        """The names of the settings that say how it is reached, as far as they are given."""
         named = {"webhook": self.webhook, "webhook_env": self.webhook_env, "apprise_env": self.apprise_env}
         return [way for way, value in named.items() if value]
 

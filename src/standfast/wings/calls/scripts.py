@@ -1,7 +1,7 @@
 """Calls: store a job and claim it for its caller in one transaction, or store a job whose call already failed.
 
 A call is stored like any new job, in its turn. It is started once every script of its round has its locks, like a
-claim: locks held by others are only tried, and it never waits for them.
+claim: the gates before it are only tried, and never waited for.
 """
 
 from __future__ import annotations

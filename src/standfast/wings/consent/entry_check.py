@@ -18,7 +18,7 @@ async def enter(store: Store, running: Running, handler: Handler, _job: object) 
 
 
 async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | None:
-    """Check the grants of a job's session before its handler is entered. None lets it go on, and has spent a use.
+    """Check the grants of a job's session before its handler is entered. None lets it go on; any use needed is spent.
 
     A store that does not answer does not mean yes.
     """

@@ -19,7 +19,7 @@ UNSUMMED = 2_000
 
 
 class QueueCounts(NamedTuple):
-    """How many jobs of one queue are in which state. `queued` includes those due, scheduled and parked."""
+    """How many jobs of one queue are in which state. `queued` is the sum of due, scheduled and parked."""
 
     queued: int = 0
     scheduled: int = 0

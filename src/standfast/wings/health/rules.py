@@ -196,7 +196,7 @@ def stalled(facts: QueueFacts) -> bool:
 
 
 def starved(facts: QueueFacts) -> bool:
-    """Return whether a due job waits far longer than the order of claims allows, while others of it are claimed."""
+    """Return whether a due job waits far longer than the order of claims allows, although its queue is claimed from."""
     few = facts.due <= facts.rules.depth_warning
     return not facts.paused and few and facts.claimed_recently and (facts.oldest_due_seconds or 0) >= STARVED_AFTER
 

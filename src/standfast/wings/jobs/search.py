@@ -74,7 +74,7 @@ def checked_flag(name: str, value: object) -> bool | None:
 def page(found: Sought, *, now: float, skew: float, q: str | None = None) -> Page:
     """Build the page of what was found.
 
-    Jobs that `q` matched only in a header that no view shows are left out: it could be found character by character.
+    Jobs that `q` matched only in a header that no view shows are left out: the header could be guessed by trial.
     """
     views = (job_view(record, now=now, skew=skew) for record in found.records)
     made = Page(view for view in views if q is None or _shows(view, q))

@@ -65,7 +65,7 @@ def row_of(seq: int) -> int:
 
 
 def end_of(row: int) -> int:
-    """Return a number after all notices of a transaction, and before those of the next."""
+    """Return the number after all notices of a transaction, and before those of the next."""
     return ((row + 1) << _PLACES) - 1
 
 

@@ -85,7 +85,7 @@ class Forwarder:
     def wait_until_empty(self, seconds: float) -> bool:
         """Wait until every job is brought, as long as there is progress; return whether the spool is empty.
 
-        A caller that comes meanwhile should rather wait a little than queue behind the rest: it might never be empty.
+        A caller that comes meanwhile should wait a little, not queue behind the rest: the spool might never be empty.
         """
         give_up = time.monotonic() + seconds
         with self._news:

@@ -93,7 +93,7 @@ class Timetable(Loop):
         return await self._store.write_all(schedule_scripts.tick, tickings) if tickings else []
 
     def _set_back_within(self) -> float | None:
-        """Return how many seconds ago, at most, the clock was set back, or None. At the first look, 0: it may have."""
+        """Return within how many seconds the clock was set back, or None; at the first look 0, as it may have been."""
         here = asyncio.get_running_loop().time()
         now = (here, self._store.times()[1] - here)
         before, self._seen = self._seen or (here, float("inf")), now
