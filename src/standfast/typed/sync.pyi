@@ -412,10 +412,10 @@ class SyncOutbox:
     """The verbs of `outbox` as plain calls."""
 
     def relay(self) -> int:
-        """Hand over everything that is committed; give how many jobs left the outbox."""
+        """Hand over every committed job; return how many left the outbox."""
 
     def close(self) -> None:
-        """Stop, and let go of the connection."""
+        """Stop relaying, and close the connection."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -427,7 +427,7 @@ class SyncAlerts:
     """The verbs of `alerts` as plain calls."""
 
     def list(self) -> builtins.list[dict[str, Any]]:
-        """List open alerts, the most harmful first, each as it is seen now."""
+        """List open alerts, the most harmful first, each with its present values."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -452,22 +452,22 @@ class SyncQueues:
     """The verbs of `queues` as plain calls."""
 
     def list(self) -> builtins.list[str]:
-        """Give the names of every queue that was declared or used."""
+        """Return the names of every queue that was declared or used."""
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+        """Return every queue with its rules in force, what it holds, and how many live workers serve it."""
 
     def pause(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Claim nothing more from a queue; what runs goes on. Without `by` it is the user of this process."""
+        """Claim nothing more from a queue; running jobs continue. `by` defaults to the user of this process."""
 
     def resume(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Resume a paused queue."""
 
     def handlers(self) -> Sequence[PublishedHandler]:
-        """Give every handler that a process ever published, with what agents are told of it."""
+        """Return every handler that a process ever published, with what agents are told about it."""
 
     def try_now(self, dependency: str) -> bool:
-        """Have one job try a dependency that has not answered, before its breaker would; tell whether any waited."""
+        """Let one job try a dependency that has not answered, before its breaker would; return whether any waited."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -672,28 +672,28 @@ class SyncAudit:
     """The verbs of `audit` as plain calls."""
 
     def entries(self, *, after: int = 0, limit: int = 50, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
+        """List decisions, oldest first, each with the `seq` and the time of its link; `after` continues after a `seq`.
 
         The decisions of one transaction stay together: a page may be shorter than `limit`, and longer if one
         transaction made more. Its `next_after` is where the next page begins.
         """
 
     def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List the last decisions, so many of them, oldest first."""
+        """List this many of the last decisions, oldest first."""
 
     def verify(self) -> dict[str, Any]:
-        """Tell whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
+        """Return whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
 
-        `head` is the last link's hash, `anchored` the number of the last one that was noted outside, None where none
-        was, and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
+        `head` is the last link's hash, `anchored` the number of the last link noted outside (None if there is none),
+        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
         removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
         are noted outside, but not from the beginning, and says what that leaves open.
         """
 
     def export(self, path: str | Path) -> dict[str, Any]:
-        """Write the chain to a new file, one link a line, its first included; tell how many links and where it ends.
+        """Write the chain to a new file, one link per line, with its first; return how many links and where it ends.
 
-        A chain that is broken is written as it is; `ok` is False then, and `problem` says where.
+        A broken chain is written as it is; `ok` is False then, and `problem` says where.
         """
 
     def __init__(self, target: Any) -> None: ...
@@ -716,8 +716,8 @@ class SyncTokens:
     ) -> dict[str, Any]:
         """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d".
 
-        `sessions` are the sessions it may work in, the first unless a call names another; it is an agent's then.
-        `made_with` is the id of the token that `by` showed: an approval looks at who made a token, and with what.
+        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is
+        the id of the token that `by` used: an approval considers who made a token, and with what.
         """
 
     def list(self) -> builtins.list[dict[str, Any]]:
@@ -760,12 +760,12 @@ class SyncConsent:
         seconds: float | str | timedelta | None = None,
         uses: int | None = None,
     ) -> dict[str, Any]:
-        """Allow a session a handler, or deny it; what waits for that goes on, or dies. None is jobs without a session.
+        """Allow a session a handler, or deny it; jobs waiting for it go on, or die. None means jobs without a session.
 
-        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as may be
-        (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, and then only for
+        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as is
+        allowed (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, but only for
         what the session does first-hand: it covers no retry and no replay. A name that no process ever declared is
-        refused; written out as `queue/handler` it is taken, for a program that comes later, with a `warning`.
+        refused; written out as `queue/handler` it is accepted, for a program that comes later, with a `warning`.
         """
 
     def deny(
@@ -791,26 +791,26 @@ class SyncConsent:
     ) -> dict[str, Any]:
         """Answer one job that waits for consent. `once` lets exactly this job run, its repeats included.
 
-        `timed` and `always` are a grant to its session for this handler, for the jobs that come later too. `deny` ends
-        this job, and no other. With `payload_sha256`, only if the payload is still the one that was shown.
+        `timed` and `always` are a grant to its session for this handler, for later jobs too. `deny` ends this job, and
+        no other. With `payload_sha256`, the answer counts only if the payload is still the one that was shown.
         """
 
     def revoke(
         self, session: str | None, handler: Any = None, *, by: str | None = None, reason: str | None = None
     ) -> int:
-        """Take back what a session was told about a handler, or all of it; give how many grants that were.
+        """Revoke a session's answers about a handler, or all of them; return how many that was.
 
-        What runs goes on. A job that had used the grant asks again before its next attempt.
+        Running jobs continue. A job that had used the grant asks again before its next attempt.
         """
 
     def list(self, session: str | None = None) -> Grants:
-        """List what counts now, the newest first: of one session, or of all."""
+        """List the answers in force, the newest first: of one session, or of all."""
 
     def asks(self, session: str | None = None) -> Grants:
         """List the jobs that are held until consent is given, the oldest first: of one session, or of all."""
 
     def check(self, session: str | None, handler: Any) -> dict[str, Any]:
-        """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
+        """Say what a new job of this session would get: `allowed`, `ask` or `denied`. Asking spends nothing."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -818,7 +818,7 @@ class SyncSchedules:
     """The verbs of `schedules` as plain calls."""
 
     def list(self) -> builtins.list[dict[str, Any]]:
-        """Give every schedule with its times in plain words, its next runs, and what became of the last."""
+        """Return every schedule with its times in plain words, its next runs, and its last one."""
 
     def add(
         self,
@@ -836,24 +836,24 @@ class SyncSchedules:
         by: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> dict[str, Any]:
-        """Have something enqueued by the clock: give one of `cron`, `every` or `at`. Call it at every start.
+        """Enqueue a job by the clock: give one of `cron`, `every` or `at`. Call it at every start.
 
-        It is an upsert: what is there already as you ask for it is left alone, with its next run and its pause. New
-        times begin anew, anything else (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
+        It is an upsert: a schedule that exists as you ask for it is left alone, with its next run and its pause. New
+        times begin anew; any other change (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
         time in `tz`; `every` counts from when it was added. `missed` says what happens after a time without workers:
         `latest` runs the last missed tick, `skip` none, `all` the last 100. `jitter` delays each tick by up to so many
-        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, where that is not the operating
-        system's user: the jobs are theirs, unless `requester` says whose. The rest is as in `enqueue`.
+        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, if not the operating system's user:
+        the jobs are theirs, unless `requester` names another. The rest is as in `enqueue`.
         """
 
     def remove(self, name: str) -> None:
         """Remove a schedule; jobs that it has enqueued continue."""
 
     def pause(self, name: str) -> None:
-        """Enqueue nothing more until `resume`; the jobs it has enqueued go on."""
+        """Enqueue nothing more until `resume`; the jobs it has enqueued continue."""
 
     def resume(self, name: str) -> None:
-        """Let a paused schedule go on with its next regular tick; those that came meanwhile are left out."""
+        """Resume a paused schedule with its next regular tick; the ticks during the pause are left out."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -861,13 +861,13 @@ class SyncWorkflows:
     """The verbs of `workflows` as plain calls."""
 
     def get(self, id: str) -> dict[str, Any]:
-        """Give a workflow with its steps, each with its state, and its result once it is completed."""
+        """Return a workflow with its steps, each with its state, and its result once it is completed."""
 
     def list(self, state: str | None = None, *, limit: int = 50, cursor: str | None = None) -> Found:
         """List workflows, the newest first, without their steps; `cursor` is the last id of the page before."""
 
     def cancel(self, id: str, *, by: str | None = None) -> dict[str, Any]:
-        """End every step that is not final; one that runs is asked to stop, and ends cancelled unless it succeeds."""
+        """End every step that is not final. A running step is asked to stop, and ends cancelled unless it succeeds."""
 
     def __init__(self, target: Any) -> None: ...
 
@@ -885,10 +885,10 @@ class SyncWorkflow:
         queue: str | None = None,
         **options: Unpack[StepOptions],
     ) -> Step:
-        """Add a step: `handler`, or its name, does it once every step in `after` is completed.
+        """Add a step: `handler`, an object or a name, runs once every step in `after` is completed.
 
-        Their results are in `job.parents`. A handler that is named and not registered here works for the queue of its
-        name, or `queue`. `delay` and `at` say how early it may start; the other options are those of `enqueue`.
+        Their results are in `job.parents`. A handler given by name that is not registered here works for the queue of
+        its name, or for `queue`. `delay` and `at` say how early the step may start; the other options are `enqueue`'s.
         """
 
     @overload
@@ -925,9 +925,9 @@ class SyncWorkflow:
         **options: Unpack[StepOptions],
     ) -> Step: ...
     def start(self, idempotency_key: str | None = None, session: str | None = None) -> str:
-        """Store all steps, or none, and give the workflow's id; those that wait for nothing can run at once.
+        """Store all steps, or none, and return the workflow's id. Steps that wait for nothing can run at once.
 
-        With the same key, the same workflow is not started twice: its id is given again.
+        The same key does not start the same workflow twice: the second call returns the id of the first.
         """
 
     @property

@@ -1,1 +1,1 @@
-"""Who may do what: the words that every door asks with."""
+"""Who may do what: the vocabulary that every door checks rights with."""

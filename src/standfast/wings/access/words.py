@@ -1,4 +1,4 @@
-"""Who may do what: roles, what each allows, and the grant that a token stands for. Nothing is read or kept here."""
+"""Who may do what: roles, what each allows, and the grant that a token gives. Nothing is read or stored here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Role(StrEnum):
-    """What a token is for."""
+    """The purpose of a token."""
 
     VIEWER = "viewer"
     PRODUCER = "producer"
@@ -43,11 +43,11 @@ RIGHTS: dict[Role, frozenset[Right]] = {
 """What each role may do: SEMANTICS, "Roles"."""
 
 PREFIX = "sft"
-"""How a token begins, so that scanners for leaked secrets find it."""
+"""Prefix of a token, by which scanners for leaked secrets find it."""
 
 
 class Reach(NamedTuple):
-    """How much of a list a grant shows: of which queues, whose, and whether payloads are searched."""
+    """How much of a list a grant shows: which queues, whose jobs, and whether payloads are searched."""
 
     queues: tuple[str, ...] | None = None
     requester: str | None = None
@@ -55,7 +55,7 @@ class Reach(NamedTuple):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may do here, and as whom."""
+    """What a caller may do here, and as which person."""
 
     id: str
     name: str
@@ -63,46 +63,46 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     groups: tuple[str, ...] = ()
     queues: tuple[str, ...] | None = None
-    """The only queues this reaches; None for all of them."""
+    """The only queues it reaches; None for all of them."""
     sessions: tuple[str, ...] = ()
-    """The sessions this was made for; without any, it works in one of its own."""
+    """The sessions it was made for; without any, it works in one of its own."""
     host: bool = False
     """Whether an application that standfast is mounted into vouches for the person, without a token of ours."""
     payloads: bool = True
-    """Whether payloads and results are shown at all, where secrets are taken out of them."""
+    """Whether payloads and results are shown at all, with their secrets removed."""
 
     @property
     def session(self) -> str:
-        """The session this works in unless it names another of its own."""
+        """The session it works in unless it names another of its own."""
         if self.sessions:
             return self.sessions[0]
         return f"person:{self.person}" if self.host else f"agent:{self.name}"
 
     @property
     def is_agent(self) -> bool:
-        """Whether a program decides what is asked for with this: a producer, or a token made for sessions."""
+        """Whether a program makes its requests: it is a producer, or a token made for sessions."""
         return self.role is Role.PRODUCER or bool(self.sessions)
 
     def works_in(self, session: str | None) -> bool:
-        """Tell whether a session is this one's own."""
+        """Return whether a session is its own."""
         return session is not None and session in (self.sessions or (self.session,))
 
     def may(self, right: Right) -> bool:
-        """Tell whether this allows something."""
+        """Return whether it allows something."""
         return right in RIGHTS[self.role]
 
     def reaches(self, queue: str) -> bool:
-        """Tell whether this is about a queue at all."""
+        """Return whether it reaches a queue."""
         return self.queues is None or queue in self.queues
 
     def reach(self) -> Reach:
-        """Tell how much of a list this may see; without payloads, a search must not find their secrets."""
+        """Return how much of a list it may see; without payloads, a search must not find their secrets."""
         own = not self.may(Right.READ)
         return Reach(self.queues, self.person if own else None, own or self.may(Right.READ_PAYLOADS))
 
 
 class Minted(NamedTuple):
-    """A new token: its name in the store, the text that is shown once, and what is kept of it."""
+    """A new token: its name in the store, the text that is shown once, and the hash that is kept."""
 
     id: str
     text: str
@@ -110,18 +110,18 @@ class Minted(NamedTuple):
 
 
 def mint() -> Minted:
-    """Make a token of 256 bits of chance."""
+    """Make a token with 256 random bits."""
     name, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     return Minted(name, f"{PREFIX}_{name}_{secret}", fingerprint(secret))
 
 
 def fingerprint(secret: str) -> str:
-    """Give what is kept of a secret. It is 256 random bits, so one round of hashing hides it."""
+    """Return the hash to keep of a secret. It is 256 random bits, so one round of hashing hides it."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """Take a token apart into its name and its secret's fingerprint; None for what is none."""
+    """Split a token into its name and its secret's fingerprint; None if it is not a token."""
     match text.strip().split("_", 2):
         case [begin, name, secret] if begin == PREFIX and name.isalnum() and name.isascii() and secret.isascii():
             return name, fingerprint(secret)

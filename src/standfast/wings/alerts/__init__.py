@@ -1,1 +1,1 @@
-"""Alerts: conditions with a beginning and an end, and the surfaces that are told of them."""
+"""Alerts: conditions with a beginning and an end, and the surfaces they are announced on."""

@@ -1,8 +1,8 @@
-"""Tells surfaces of alerts: letters of one cause, conditions that began or are over, and what hurts.
+"""Announces alerts on surfaces: letters of one cause, conditions that began or ended, and pain signals.
 
-What tells is a job for each surface, stored with the note of it. However many processes tell, and whoever of them is
-killed: nothing is told twice, and what one surface is told of one condition comes in order. A pain signal is not sent
-again while the one before it is still on its way.
+An announcement is one job for each surface, stored together with the note that it was made. However many processes
+announce, and whichever is killed: nothing is announced twice, and the announcements of one condition reach a surface in
+order. A pain signal is not sent again while the previous one is still on its way.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Row = TypeVar("Row")
 
 
 class Telling(NamedTuple):
-    """The jobs that tell something, the statement that notes it, and the one that takes the note back.
+    """The jobs of an announcement, the statement that notes it, and the statement that takes the note back.
 
-    The first gives a row unless another process was first.
+    The first statement returns a row unless another process was first.
     """
 
     noted: Step
@@ -43,7 +43,7 @@ class Telling(NamedTuple):
 
 
 def cause_told(alert: LetterAlert, now: float, window: float, jobs: Sequence[NewJob]) -> Telling:
-    """Tell of letters of one cause, and no more of them within the window; without jobs their alert is over."""
+    """Announce letters of one cause, and no more of them within the window. Without jobs, close their alert."""
     known = {"fingerprint": alert.fingerprint, "told": alert.told, "now": now}
     if not jobs:
         return Telling(("close_alert", known))
@@ -53,13 +53,13 @@ def cause_told(alert: LetterAlert, now: float, window: float, jobs: Sequence[New
 
 
 def edge_told(id_: str, edge: int, jobs: Sequence[NewJob]) -> Telling:
-    """Tell of the beginning (1) or the end (2) of a condition; of its end only after its beginning."""
+    """Announce the beginning (1) or the end (2) of a condition; the end only after the beginning."""
     noted, undone = ({"id": id_, "told": at, "before": 2 * edge - 1 - at} for at in (edge, edge - 1))
     return Telling(("condition_told", noted), tuple(jobs), ("condition_told", undone))
 
 
 def pain_told(condition: Condition, now: float, job: NewJob) -> Telling:
-    """Tell that it hurts, unless it did lately, counted from the delivery, or the last signal is still on its way."""
+    """Send a pain signal, unless one was sent lately, counted from its delivery, or the last one is on its way."""
     about = {"kind": str(condition.kind), "queue": condition.queue, "subject": condition.subject, "job": job.id}
     earlier = now - PAIN_EVERY
     noted, undone = {**about, "now": now, "before": earlier}, {**about, "now": earlier, "before": now}
@@ -68,12 +68,12 @@ def pain_told(condition: Condition, now: float, job: NewJob) -> Telling:
 
 @writes(newcomers=lambda tellings: (job for each in tellings for job in each.jobs))
 def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
-    """Store the jobs that tell, unless another process was first; answer of each whether it went.
+    """Store the jobs of announcements, unless another process was first; answer for each whether it was stored.
 
-    What the queue that carries them has no room for stays untold.
+    An announcement that the queue has no room for is made later.
     """
     answers = [False] * len(tellings)
-    for place, each in sorted(enumerate(tellings), key=lambda told: str(told[1].noted)):  # others lock in this order
+    for place, each in sorted(enumerate(tellings), key=lambda told: str(told[1].noted)):  # the lock order
         went = bool((yield each.noted))
         if went and each.jobs and not (yield from store_bulk(round_, each.jobs)):
             yield each.untold
@@ -83,7 +83,7 @@ def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
 
 
 class Announcer:
-    """Announces what is not announced yet. A process without `[notify]` leaves that to others."""
+    """Announces what is not announced yet. A process without `[notify]` leaves that to other processes."""
 
     def __init__(self, store: Store, acceptor: Acceptor, notify: Notify) -> None:
         self._store = store
@@ -91,12 +91,12 @@ class Announcer:
         self._notify = notify
 
     async def announce_letters(self) -> None:
-        """Tell of the letters whose time has come."""
+        """Announce the letters whose time has come."""
         while await self._announce(alerts.due, self._cause):
             pass
 
     async def announce(self) -> None:
-        """Tell of conditions that began or are over, and send pain signals for some that are open."""
+        """Announce conditions that began or ended, and send pain signals for some open ones."""
         while self._notify.surfaces and await self._announce(alerts.untold, self._edges):
             pass
         if self._notify.pain is not None:
@@ -105,13 +105,13 @@ class Announcer:
     async def _announce(
         self, due: Callable[[float], Script[list[Row]]], tellings_of: Callable[[Row], list[Telling]]
     ) -> bool:
-        """Tell some of what is due; False once nothing is left, another process was first, or there is no room."""
+        """Announce some of what is due; False once nothing is left, another process was first, or there is no room."""
         rows = await self._store.read(due(self._store.now()))
         tellings = [telling for row in rows for telling in tellings_of(row)]
         return bool(tellings) and any(await self._store.write_all(tell, tellings))
 
     def _cause(self, alert: LetterAlert) -> list[Telling]:
-        """Lay out what is told of one cause, a job for each surface: a dead one keeps none of the others waiting."""
+        """Build the announcement of one cause: a job for each surface, so that a dead one does not delay the others."""
         jobs: list[NewJob] = []
         if alert.number > alert.told:
             since = self._moment(alert.opened_at)
@@ -122,12 +122,12 @@ class Announcer:
         return [cause_told(alert, self._store.now(), self._notify.window, jobs)]
 
     def _edges(self, alert: OpenAlert) -> list[Telling]:
-        """Lay out what nobody was told of a condition; its end only after its beginning."""
+        """Build the announcements of a condition that were not made yet; its end only after its beginning."""
         edges = [edge for edge in (BEGINNING, END) if edge > alert.told and (edge == BEGINNING or alert.ended_at)]
         return [edge_told(alert.id, edge, self._jobs(alert, edge)) for edge in edges]
 
     def _jobs(self, alert: OpenAlert, edge: int) -> list[NewJob]:
-        """Lay out the jobs that tell of one edge, for each surface but the one that it is about."""
+        """Build the jobs that announce a beginning or an end, for each surface except the one the alert is about."""
         condition, since = alert.condition, self._moment(alert.started_at)
         if edge == BEGINNING:
             started = told(condition, state="started", since=since)
@@ -137,12 +137,12 @@ class Announcer:
         return [self._job(name, alert.id, started) for name in surfaces if name != condition.subject]
 
     def _job(self, surface: str, alert: str, about: dict[str, Any]) -> NewJob:
-        """Lay out one job. What one surface is told of one alert is a thread: an end comes after its beginning."""
+        """Build one job. The jobs of one alert for one surface are a thread: the end comes after the beginning."""
         [job] = self._acceptor.internal(QUEUE, [{"surface": surface, "alert": about}])
         return msgspec.structs.replace(job, thread_key=f"{IN_ORDER}{surface} {alert}")
 
     def _pain(self, alert: OpenAlert) -> list[Telling]:
-        """Lay out a signal; that the surface for signals takes none is not told there."""
+        """Build a pain signal. That the surface for pain signals fails is not announced on that surface."""
         if alert.subject == PAIN:
             return []
         signal = pain(alert.condition, self._moment(alert.started_at))

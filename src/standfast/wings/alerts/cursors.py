@@ -1,7 +1,7 @@
-"""Where each sink is in the journal, and that it has a place there before anything is claimed.
+"""Where each sink is in the journal. Its cursor is created before anything is claimed.
 
-A place begins when a process that names the sink publishes what it declares. So a letter of a worker's first second is
-told like any other, also if that worker is killed before it could tell; and nothing from before is announced.
+A cursor begins when a process that names the sink publishes what it declares. So a letter of a worker's first second
+is announced like any other, even if that worker is killed before it could announce it; older letters are not announced.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ ALERTS = "notify"
 
 
 def of_subscriber(name: str) -> str:
-    """Name the cursor of a subscriber."""
+    """Return the name of a subscriber's cursor."""
     return f"subscriber {name}"
 
 
 class Cursors:
-    """The cursors of the sinks that one process names. They are kept in the store, and shared with every process."""
+    """The cursors of the sinks that one process names. They are kept in the store and shared by all processes."""
 
     def __init__(self, store: Store, notify: Notify) -> None:
         self._store = store
         alerts = [ALERTS] if notify.surfaces else []
         self._names = alerts + [of_subscriber(each) for each in notify.subscribers]
         self._read: dict[str, int] = {}
-        """How far this process has read ahead of what is written down."""
+        """How far this process has read ahead of the stored cursor."""
 
     def begin(self) -> None:
-        """Begin at the end of the journal where nothing is begun yet. It may be another store than before."""
+        """Create missing cursors at the end of the journal. The store may be another one than before."""
         self._read.clear()
         if self._names:
             self._store.write(alert_scripts.begin, self._names).result()
 
     async def place(self, name: str) -> tuple[int, int]:
-        """Give how far a cursor is written down, and how far this process has read."""
+        """Return the position of a stored cursor, and how far this process has read."""
         written = await self._store.read(alert_scripts.followed(name))
-        if written is None:  # the store was made anew, and nothing is published there yet
+        if written is None:  # the store was recreated, and nothing is published there yet
             self._read.pop(name, None)
             await self._store.write(alert_scripts.begin, [name])
             return await self.place(name)

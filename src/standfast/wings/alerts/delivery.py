@@ -1,4 +1,4 @@
-"""Carries one alert to one surface: a signed webhook, or whatever apprise knows. The queue repeats what fails."""
+"""Delivers one alert to one surface: a signed webhook, or any service apprise knows. The queue retries failures."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from standfast.wings.http.words import HttpRequest
 WITHIN = 15.0
 """Seconds a surface may take to answer."""
 RULES = QueueRules(attempts=200, backoff=exponential(base=5, cap=300), timeout=60.0, breaker=None, dead_warning=0)
-"""An alert is tried for most of a day; one that no surface took is a health issue."""
+"""An alert is tried for most of a day; an alert that a surface never took is a health issue."""
 GRACE = 2.0
-"""Seconds that deliveries get where a process ends that runs nothing else; what is cut off is sent again."""
+"""Seconds for running deliveries when a process that runs nothing else ends; what is cut off is sent again."""
 SIGNED = "whsec_"
 
 
 def with_room(rules: QueueRules, notify: Notify) -> QueueRules:
-    """Refuse a queue that could never hold what one alert is told by: it is stored for every surface, or for none."""
+    """Refuse a queue too small for the jobs of one alert: they are stored for every surface, or for none."""
     if rules.max_depth is not None and rules.max_depth < len(notify.surfaces):
         raise ConfigurationError(
             f"max_depth of {QUEUE} is {rules.max_depth}, and an alert goes to up to {len(notify.surfaces)} surfaces "
@@ -45,10 +45,10 @@ def with_room(rules: QueueRules, notify: Notify) -> QueueRules:
 
 
 def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
-    """Give the handler of the queue that carries alerts out."""
+    """Return the handler of the queue that delivers alerts."""
 
     async def deliver(job: Job) -> dict[str, Any] | Failed:
-        """Carry an alert out."""
+        """Deliver an alert."""
         name = job.payload["surface"]
         surface = notify.surface(name)
         if surface is None:
@@ -59,7 +59,7 @@ def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sin
 
 
 async def _sent(job: Job, name: str, surface: Surface, sender: Sender, wall: float) -> dict[str, Any] | Failed:
-    """Send what a job carries."""
+    """Send a job's alert."""
     if surface.apprise_env is not None:
         return await through_apprise(surface, job.payload["alert"])
     about = job.payload["pain"] if name == PAIN else event(job.payload["alert"])
@@ -68,7 +68,7 @@ async def _sent(job: Job, name: str, surface: Surface, sender: Sender, wall: flo
 
 
 def webhook(surface: Surface, about: dict[str, Any], id_: str, wall: float) -> HttpRequest:
-    """Lay an event out as a webhook; its id is the same at every attempt, so that a receiver can tell repeats."""
+    """Build the webhook of an event; its id is the same at every attempt, so that a receiver can recognise repeats."""
     content, at = msgspec.json.encode(about), str(int(wall))
     headers = {"webhook-id": id_, "webhook-timestamp": at, "content-type": "application/json"}
     secret = surface.secret()
@@ -81,7 +81,7 @@ def webhook(surface: Surface, about: dict[str, Any], id_: str, wall: float) -> H
 
 
 def signature(secret: str, id_: str, at: str, content: bytes) -> str:
-    """Sign a webhook as Standard Webhooks has it."""
+    """Sign a webhook as the Standard Webhooks specification requires."""
     try:
         key = base64.b64decode(secret.removeprefix(SIGNED), validate=True)
     except binascii.Error as error:
@@ -93,7 +93,7 @@ def signature(secret: str, id_: str, at: str, content: bytes) -> str:
 
 
 async def through_apprise(surface: Surface, alert: dict[str, Any]) -> dict[str, Any]:
-    """Have apprise tell; it says no more than whether that went well."""
+    """Send an alert through apprise, which only says whether that went well."""
     teller = await run_in_thread(_apprise)
     if not teller.add(surface.address()):
         raise Transient("apprise does not know this kind of address", reason_code="user_action_required")

@@ -1,8 +1,8 @@
-"""Follows the journal for letters that need an alert, from a cursor that is moved with what it found.
+"""Follows the journal for letters that need an alert, from a cursor that moves together with what was found.
 
-Letters of one cause are one alert: they are counted for a moment, told, and what comes of the same cause within the
-window is told once at its end. A cause, its count, the cursor and the jobs that carry the alert out are written in
-transactions, so that whoever is killed on the way, and however many follow, no letter is lost or counted twice.
+Letters of one cause are one alert: they are counted for a moment and announced; further letters of the cause within
+the window are announced once, at its end. A cause, its count, the cursor and the jobs that deliver the alert are
+written in transactions: whichever process is killed, and however many follow, no letter is lost or counted twice.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ log = logging.getLogger("standfast.notify")
 EVERY = 1.0
 ROWS_AT_ONCE = 500
 AHEAD = 1000
-"""So many rows without a loud letter are followed before that is written down."""
+"""After this many rows without a loud letter, the cursor is stored all the same."""
 
 _failure = msgspec.json.Decoder(Failure).decode
 
 
 class Follower:
-    """Turns loud letters into jobs that tell of them. Any worker can follow, and all may at once."""
+    """Turns loud letters into jobs that announce them. Any worker can follow, and all may at once."""
 
     def __init__(self, store: Store, notify: Notify, cursors: Cursors, teller: Announcer) -> None:
         self._store = store
@@ -49,13 +49,13 @@ class Follower:
         self._cursors = cursors
 
     async def follow(self) -> None:
-        """Follow to the end of the journal, and tell what is due."""
+        """Follow to the end of the journal, and announce what is due."""
         while await self._read_next():
             pass
         await self._teller.announce_letters()
 
     async def _read_next(self) -> bool:
-        """Take the next rows; tell whether there may be more."""
+        """Read the next rows; return whether there may be more."""
         written, at = await self._cursors.place(ALERTS)
         rows = await journal(self._store, at, ROWS_AT_ONCE)
         if not rows:

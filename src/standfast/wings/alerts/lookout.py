@@ -1,7 +1,7 @@
-"""Looks for what is wrong, every few seconds, in every process that works or serves; one of them at a time looks.
+"""Looks for problems every few seconds, in every process that works or serves; one process looks at a time.
 
-What is wrong is found by `find`; `rules.changes` says what has begun or is over. That is written first, and told after:
-whoever is killed in between leaves it untold, and the next who looks tells it.
+`find` finds the problems; `rules.changes` says which began and which ended. That is written first and announced
+afterwards: if a process is killed in between, the next process that looks announces it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from standfast.wings.alerts.words import Condition, Key
 EVERY = 10.0
 """Seconds between two looks."""
 TURN = 9.0
-"""Seconds for which no other process looks: a little less, so that one process alone keeps its pace."""
+"""Seconds for which no other process looks: a little less than EVERY, so that a single process keeps its pace."""
 GAP = 3 * EVERY
-"""After so many seconds without a look nothing begins at the first one: the machine slept, or everything was stopped,
-and workers and sweepers get the time to come back."""
+"""After this many seconds without a look, the first look begins no alerts: the machine slept, or everything was
+stopped, and workers and sweepers get time to come back."""
 
 
 class Lookout:
@@ -34,7 +34,7 @@ class Lookout:
         self._find = find
 
     async def look(self) -> None:
-        """Look once, unless another process just did; write what has begun, and what is over."""
+        """Look once, unless another process just did; write which alerts began, and which ended."""
         last = await self._store.read(alerts.last_turn())
         if last is not None and last > self._store.now():
             return

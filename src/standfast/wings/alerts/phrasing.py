@@ -32,16 +32,16 @@ def pain(condition: Condition, since: str) -> dict[str, Any]:
 
 
 def told(condition: Condition, *, state: str, since: str, until: str | None = None) -> dict[str, Any]:
-    """Word a beginning or an end for whoever is told of it."""
+    """Word a beginning or an end as it is announced."""
     when = {"since": since} if until is None else {"since": since, "until": until}
     return {"state": state, **_worded(condition), **when}
 
 
 def shown(alerts: Iterable[OpenAlert], skew: float, seen: Mapping[Key, Condition]) -> list[dict[str, Any]]:
-    """Word open alerts for people, as they are seen now where they are.
+    """Word open alerts for people, with the present values of those that are seen now.
 
-    One whose condition is gone is `clearing`, until it has been so for a minute. Of a queue any process sees that, also
-    while no worker runs that would write it down.
+    An alert whose condition is gone is `clearing` until it has been gone for a minute. For a queue any process sees
+    that, even while no worker runs that would write it down.
     """
     moment = moments(skew)
     return [
@@ -61,7 +61,7 @@ def _worded(condition: Condition) -> dict[str, Any]:
 
 
 def event(alert: dict[str, Any]) -> dict[str, Any]:
-    """Lay an alert out as the event it is sent as."""
+    """Build the event that an alert is sent as."""
     said = alert["state"] if "severity" in alert else None
     kind = "standfast.alert" if said is None else f"standfast.alert_{said}"
     return {
@@ -86,7 +86,7 @@ def title(alert: dict[str, Any]) -> str:
 
 
 def body(alert: dict[str, Any]) -> str:
-    """Word the rest of it: what happened, and what to do."""
+    """Word the rest of an alert: what happened, and what to do."""
     if "severity" in alert:
         ended = alert["state"] == "ended"
         return f"From {alert['since']} to {alert['until']}." if ended else f"{alert['advice']}\nSince {alert['since']}."
@@ -99,7 +99,7 @@ LONGEST_MESSAGE = 500
 
 
 def sample(row: JobRow, kind: str, failure: Failure | None) -> dict[str, Any]:
-    """Say what one letter of a cause is about, without anything that is nobody else's business."""
+    """Describe one letter of a cause, without anything confidential."""
     said: dict[str, Any] = {"kind": kind, "job_id": row.id, "queue": row.queue, "handler": row.handler}
     if failure is None:
         return {**said, "state": row.state}

@@ -9,7 +9,7 @@ from standfast.wings.alerts.shapes import AlertList
 
 
 async def alerts(call: Call) -> Answer:
-    """List open alerts; to a token that reaches some queues, only theirs."""
+    """List open alerts; a token for some queues gets only theirs."""
     return Answer({"items": alerts_for(await call.sf.alerts.list(), call.grant)})
 
 

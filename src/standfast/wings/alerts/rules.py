@@ -1,4 +1,4 @@
-"""When does an alert begin, when is it over, and how much does it hurt? Facts in, changes out."""
+"""When does an alert begin, when is it over, and how severe is it? Facts in, changes out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from standfast.rules import OURS, QueueRules
 from standfast.wings.alerts.words import AlertKind, Condition, Key, OpenAlert
 
 CALM = 60.0
-"""Seconds a condition must be gone before its alert is over: a value that dances on its threshold is one alert."""
+"""Seconds a condition must be gone before its alert is over: a value that hovers at its threshold is one alert."""
 
 PAIN_EVERY = 300.0
-"""Seconds within which the same thing hurts once."""
+"""Seconds within which the same condition sends one pain signal."""
 
 NOTHING_SAID = Details()
 WORTH_A_WRITE = 0.1
-"""By what share a value must have changed before it is written anew."""
+"""By what share a value must have changed before it is written again."""
 
 
 SEVERITY = {
@@ -35,29 +35,29 @@ SEVERITY = {
     AlertKind.DEAD_SINK: 0.5,
     AlertKind.LOW_DISK: 1.0,
 }
-"""How much each hurts where it begins."""
+"""How severe each kind is at its threshold."""
 GROWING = frozenset({AlertKind.DEPTH, AlertKind.DEAD_LETTERS, AlertKind.GROWTH})
-"""Those that hurt more the further they are past their threshold."""
+"""Kinds that are more severe the further they are past their threshold."""
 
 
 class Changes(NamedTuple):
-    """What a look changes: what begins, what is as it was but more or less so, what is gone for now, what is over."""
+    """What a look changes: alerts that begin, go on with another value, are clear for now, or are over."""
 
     begins: tuple[Condition, ...] = ()
     goes_on: tuple[tuple[str, Condition], ...] = ()
-    """By id what is back, or has another value than was written."""
+    """By id, the alerts whose condition is back or has another value than was written."""
     clears: tuple[str, ...] = ()
     ends: tuple[OpenAlert, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything changes."""
+        """Return whether anything changes."""
         return any(self)
 
 
 def changes(
     was_open: Iterable[OpenAlert], seen: Mapping[Key, Condition], now: float, *, begin: bool = True, calm: float = CALM
 ) -> Changes:
-    """Compare what is open with what is seen. Without `begin` nothing begins: the last look was long ago."""
+    """Compare the open alerts with what is seen now. Without `begin` no alert begins: the last look was long ago."""
     open_ = {each.key: each for each in was_open}
     gone = [each for key, each in open_.items() if key not in seen]
     both = [(open_[key], condition) for key, condition in seen.items() if key in open_]
@@ -70,12 +70,12 @@ def changes(
 
 
 def _differs(written: OpenAlert, seen: Condition) -> bool:
-    """Tell whether what is written of an alert is far from what is so: small steps are not worth a write."""
+    """Return whether an alert's stored value is far from the real one: small steps are not worth a write."""
     return written.clear_since is not None or abs(seen.value - written.value) > WORTH_A_WRITE * abs(written.value)
 
 
 def severity(kind: AlertKind, value: float, threshold: float) -> float:
-    """Say how much it hurts, from 0 to 1: letters 0.7 and more, a backlog the more the deeper it is."""
+    """Return a severity from 0 to 1: dead letters 0.7 and more, a backlog the more the deeper it is."""
     least = SEVERITY[kind]
     if kind not in GROWING:
         return least
@@ -84,7 +84,7 @@ def severity(kind: AlertKind, value: float, threshold: float) -> float:
 
 
 SESSION_DECIDES = frozenset({"deferred_submit", "scheduled_job"})
-"""The queue reasons of work whose session is told of a failure and decides whether to tell people."""
+"""The queue reasons of work whose session hears of a failure and decides whether to tell people."""
 
 
 def loud(
@@ -96,10 +96,10 @@ def loud(
     replays_by_itself: bool,
     details: Details = NOTHING_SAID,
 ) -> bool:
-    """Tell whether a letter is loud: it needs a person, nothing more happens automatically, and it is not internal.
+    """Return whether a letter is loud: it needs a person, nothing more happens automatically, and it is not internal.
 
-    What was submitted or scheduled for a session is quiet: the session has it in its inbox. Without a session only an
-    alert can tell of it.
+    Work submitted or scheduled for a session is quiet: the session has it in its inbox. Without a session, only an
+    alert can report it.
     """
     if queue.startswith(OURS) or state not in LETTERS or replays_by_itself:
         return False

@@ -1,8 +1,8 @@
-"""Scripts for alerts: letters of one cause, conditions with a beginning and an end, and surfaces that take nothing.
+"""Scripts for alerts: letters of one cause, conditions with a beginning and an end, and surfaces that fail.
 
-Who follows the journal has a cursor, moved with the causes it found. Any process may look for conditions, and many do:
-one at a time has the turn, for a few seconds, and what it found is written only if no other process looked since.
-What surfaces are told of is written with the jobs that tell it: see `telling`.
+A follower of the journal has a cursor, which moves with the causes it found. Any process may look for conditions, and
+many do: one at a time has the turn, for a few seconds, and its findings are written only if no other process looked
+since. An announcement is written with the jobs that deliver it: see `announcer.tell`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from standfast.wings.alerts.words import AlertKind, Condition, LetterAlert, Open
 from standfast.wings.records.reads import JobRow
 
 BITE = 100
-"""How many alerts one look takes up."""
+"""How many alerts are announced at once."""
 TURN = "alerts"
-"""What the turn to look for alerts is called in the upkeep."""
+"""The name, in the upkeep table, of the turn to look for alerts."""
 MOST_OPEN = 10_000
 """How many open alerts are read at most."""
 _KINDS = text(list(AlertKind))
-"""The kinds known here. Those that only a newer library has are its own to look after."""
+"""The kinds known here. Kinds that only a newer library has are left to it."""
 NEWS_FOR = 3600.0
-"""Seconds after its end in which an unannounced alert is still announced."""
+"""Seconds after its end for which an unannounced alert is still announced."""
 KEPT = 30 * 86400.0
 """Seconds for which an alert that is over can be looked up."""
 FAILING_FOR = 3600.0
-"""Seconds after its last failure in which a surface that was sent nothing more counts as failing: it may be gone."""
+"""Seconds since its last failure for which a surface counts as failing: it may be gone."""
 
 
 class Cause(NamedTuple):
-    """One loud letter: where in the journal it stands, what it died of, who is told, and what of it."""
+    """One loud letter: its place in the journal, its fingerprint, its surfaces, and a description."""
 
     seq: int
     fingerprint: str
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What one look changed, under the turn it held: conditions by the id they have, or get."""
+    """What one look changed, under the turn it held: conditions with the ids they have, or will have."""
 
     held: float
     begins: tuple[tuple[str, Condition], ...] = ()
@@ -62,7 +62,7 @@ class Observation(NamedTuple):
 
 
 class Word(NamedTuple):
-    """How a delivery to a surface went: well, or why not."""
+    """The outcome of a delivery to a surface: well, or why not."""
 
     name: str
     why: str | None = None
@@ -72,8 +72,8 @@ class Word(NamedTuple):
 def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]:
     """Begin to follow at the end of the journal, under each of these names that is new.
 
-    What is committed is numbered first, under the lock that everybody numbers under: what is committed later gets a
-    number behind this one, whoever gives it.
+    Committed rows are numbered first, under the lock that all numbering takes: rows committed later get a number
+    behind this one, whichever process numbers them.
     """
     yield "lock_journal", {}
     yield "number_journal", {}
@@ -84,7 +84,7 @@ def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]
 
 @writes()
 def follow(round_: Round, found: Sequence[Found]) -> Script[list[int]]:
-    """Count what was found behind the cursor, and move that; answer with where it is. Others may have been further."""
+    """Count the letters found behind the cursor, and move it; answer with its place. Another process may be ahead."""
     answers = []
     for each in found:
         yield "begin_following", {"name": each.name, "seq": 0 if each.causes else each.seq}
@@ -104,7 +104,7 @@ def follow(round_: Round, found: Sequence[Found]) -> Script[list[int]]:
 
 @writes()
 def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None]]:
-    """Let one process look, for so many seconds; None for those that came second."""
+    """Let one process look for so many seconds; answer None to those that came second."""
     answers = []
     for seconds in turns:
         given = {"name": TURN, "until": round_.now + seconds, "now": round_.now, "held": None}
@@ -114,7 +114,7 @@ def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None
 
 @writes()
 def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[bool]]:
-    """Write what looks changed, each unless another process has looked since; tell of each whether it was written."""
+    """Write what looks changed, each unless another process has looked since; answer which were written."""
     answers = []
     for each in observations:
         given = {"name": TURN, "until": each.held, "now": round_.now, "held": each.held}
@@ -150,7 +150,7 @@ def _columns(condition: Condition) -> dict[str, Any]:
 
 @writes()
 def note_sinks(round_: Round, words: Sequence[Word]) -> Script[list[None]]:
-    """Write down which surfaces take nothing, since when and why; one that takes something again is forgotten."""
+    """Record which surfaces fail, since when and why; the record of a surface that works again is deleted."""
     for each in words:
         if each.why is None:
             yield "forget_sink", {"name": each.name}
@@ -160,7 +160,7 @@ def note_sinks(round_: Round, words: Sequence[Word]) -> Script[list[None]]:
 
 
 def prune(now: float, limit: int) -> Script[None]:
-    """Forget alerts that have been over for long, pains that are, and surfaces that nothing is sent to any more."""
+    """Delete alerts and pain signals that are long over, and failures of surfaces that nothing is sent to any more."""
     yield "delete_conditions", {"before": now - KEPT, "limit": limit}
     yield "delete_pains", {"before": now - KEPT, "limit": limit}
     yield "delete_sinks", {"before": now - FAILING_FOR}
@@ -175,7 +175,7 @@ def followed(name: str) -> Script[int | None]:
 
 
 def due(now: float) -> Script[list[LetterAlert]]:
-    """Read the letters, cause by cause, whose time to be told has come."""
+    """Read the letter alerts, cause by cause, that are due to be announced."""
     return [LetterAlert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
 
 
@@ -185,24 +185,24 @@ def letters(ids: Sequence[str]) -> Script[list[JobRow]]:
 
 
 def last_turn() -> Script[float | None]:
-    """Read until when the turn to look is, or was, taken; None if it never was."""
+    """Read until when the turn to look is or was taken; None if it never was."""
     times: dict[str, float] = dict((yield "upkeep_times", {}))
     return times.get(TURN)
 
 
 def standing() -> Script[list[OpenAlert]]:
-    """Read the alerts that are open, the oldest first."""
+    """Read the open alerts, the oldest first."""
     return _open((yield "open_conditions", {"kinds": _KINDS, "limit": MOST_OPEN}))
 
 
 def untold(now: float) -> Script[list[OpenAlert]]:
-    """Read the alerts whose beginning or end no surface was told of."""
+    """Read the alerts whose beginning or end was not announced."""
     given = {"kinds": _KINDS, "since": now - NEWS_FOR, "now": now, "limit": BITE}
     return _open((yield "untold_conditions", given))
 
 
 def hurting(now: float, every: float) -> Script[list[OpenAlert]]:
-    """Read the alerts that are open, whose last signal is not on its way, and came there some time ago."""
+    """Read the open alerts whose last pain signal is not on its way and was not delivered lately."""
     return _open((yield "hurting_conditions", {"kinds": _KINDS, "before": now - every, "limit": BITE}))
 
 
@@ -211,5 +211,5 @@ def _open(rows: Rows) -> list[OpenAlert]:
 
 
 def sinks() -> Script[list[tuple[str, float, str]]]:
-    """Read the surfaces that take nothing, since when and why."""
+    """Read the surfaces that fail, since when and why."""
     return [(name, since, why) for name, since, why in (yield "failing_sinks", {})]

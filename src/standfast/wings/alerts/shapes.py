@@ -1,4 +1,4 @@
-"""What the route about alerts answers."""
+"""The answer of the route about alerts."""
 
 from __future__ import annotations
 

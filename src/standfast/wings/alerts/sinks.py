@@ -1,7 +1,7 @@
-"""Which surfaces take what is sent to them: each delivery says how it went, and the store keeps since when one fails.
+"""Which surfaces work: each delivery reports its outcome, and the store keeps since when a surface fails.
 
-Failures are not written more often than every few seconds: a dead sink may have thousands of deliveries. A delivery
-that went well always looks whether the sink was thought dead: another process may have failed, and written that.
+A failure is not written more often than every few seconds: a dead sink may have thousands of deliveries. A successful
+delivery always checks whether the sink was thought dead: another process may have failed, and written that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from standfast.wings.alerts.scripts import Word
 
 LONGEST_REASON = 200
 NOTED_EVERY = 10.0
-"""Seconds in which it is not said again of a sink that it fails."""
+"""Seconds between two records of the same sink's failure."""
 
 Sent = dict[str, Any] | Failed
 
@@ -34,10 +34,10 @@ class Sinks:
         self._store = store
         self._clock = clock
         self._failed: dict[str, float] = {}
-        """When it was last said of each sink that it fails; those that took something since are not here."""
+        """When each sink's failure was last recorded; sinks that worked since are not here."""
 
     async def sent(self, name: str, sending: Awaitable[Sent]) -> Sent:
-        """Await a delivery to a sink, and note how it went; what was cut off says nothing."""
+        """Await a delivery to a sink, and note its outcome; a delivery that was cut off says nothing."""
         why: str | None = None
         try:
             outcome = await sending
@@ -49,7 +49,7 @@ class Sinks:
         return outcome
 
     async def _note(self, name: str, why: str | None) -> None:
-        """Note it, where that is news; a store that is away learns of it at a later delivery."""
+        """Record the outcome if it is news; a store that is away learns of it at a later delivery."""
         with suppress(StoreUnavailable):
             if why is None:
                 await self._took(name)

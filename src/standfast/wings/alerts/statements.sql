@@ -65,7 +65,7 @@ RETURNING id
 
 -- name: note_pain
 -- locks: alerts
--- Due, unless it hurt lately, or what tells of that is still on its way, or came there lately.
+-- Due, unless a signal was noted lately, or the job of the last one is unfinished, or ended lately.
 INSERT INTO pain (kind, queue, subject, at, job) VALUES (:kind, :queue, :subject, :now, :job)
 ON CONFLICT (kind, queue, subject) DO UPDATE SET at = excluded.at, job = excluded.job
 WHERE pain.at <= :before AND NOT EXISTS (

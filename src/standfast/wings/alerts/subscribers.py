@@ -1,7 +1,7 @@
 """Subscribers: webhooks that get every notice they asked for, as CloudEvents, through a queue of their own.
 
-Each has a place in the journal that is kept in the store and moved in the transaction that stores its jobs. So any
-worker may carry, and all at once: the second finds the cursor moved, and a killed one has moved nothing.
+Each has a cursor in the journal, which is kept in the store and moved in the transaction that stores its jobs. So any
+worker may carry notices, and all may at once: the second finds the cursor moved, and a killed one has moved nothing.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from standfast.wings.notices.words import Notice, RetryData, cloud_event, gap, n
 log = logging.getLogger("standfast.notify")
 
 QUEUE = "standfast.subscribers"
-"""The queue that carries notices out. Alerts have another: they must not wait behind undelivered notices."""
+"""The queue that carries notices. Alerts have another one: they must not wait behind undelivered notices."""
 CARRIERS = frozenset({QUEUE, ALERTS})
 EVERY = 0.5
 ROWS_AT_ONCE = 200
 NOTICES_AT_ONCE = 1000
-"""Notices after which what was found is stored; those of one transaction stay together."""
+"""After this many notices the jobs are stored; the notices of one transaction stay together."""
 JOBS_AT_ONCE = 500
 AHEAD = 1000
-"""So many rows without anything wanted are followed before that is written down."""
+"""After this many rows without a wanted notice, the cursor is stored all the same."""
 CLOUD_EVENT = "application/cloudevents+json"
 
 
@@ -62,13 +62,13 @@ class Subscriptions:
         self._cursors = cursors
 
     async def carry(self) -> None:
-        """Follow to the end of the journal, for each subscriber from its own place."""
+        """Follow to the end of the journal, for each subscriber from its own cursor."""
         for name, subscriber in self._notify.subscribers.items():
             while await self._read_next(name, subscriber):
                 pass
 
     async def _read_next(self, name: str, subscriber: Subscriber) -> bool:
-        """Take what comes next for one of them; tell whether there may be more."""
+        """Carry the next notices of one subscriber; return whether there may be more."""
         kept = of_subscriber(name)
         written, at = await self._cursors.place(kept)
         rows = await journal(self._store, at, ROWS_AT_ONCE)
@@ -82,10 +82,10 @@ class Subscriptions:
         return len(rows) == ROWS_AT_ONCE
 
     async def _moved(self, carrying: CarryRequest) -> bool:
-        """Store what was found; tell whether to go on at once: not while there is no room for more."""
+        """Store the jobs; return whether to go on at once, which is False while there is no room for more."""
         try:
             at = await self._store.write(notice_scripts.carry, carrying)
-        except LowDisk:  # health says so; it is all still in the journal
+        except LowDisk:  # health reports it; the notices are still in the journal
             return False
         self._cursors.read_to(carrying.name, at)
         return at != carrying.since
@@ -93,7 +93,7 @@ class Subscriptions:
     def _wanted_notices(
         self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow], retries: Mapping[int, RetryData]
     ) -> tuple[int, list[Notice]]:
-        """Give the notices a subscriber wants, and how far they were looked for."""
+        """Return the notices that a subscriber wants, and how far the journal was searched."""
         found: list[Notice] = []
         for row in rows:
             if 0 < at < row.seq - 1:
@@ -117,15 +117,15 @@ class Subscriptions:
 
 
 def _wants(subscriber: Subscriber, kind: str, queue: str) -> bool:
-    """Leave out what is about queues that carry: each notice would be about the one before, without end."""
+    """Leave out notices about the queues that carry: each would be about the one before, without end."""
     return queue not in CARRIERS and subscriber.wants(kind, queue)
 
 
 def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
-    """Give the handler that carries one notice to one subscriber."""
+    """Return the handler that carries one notice to one subscriber."""
 
     async def deliver(job: Job) -> dict[str, Any] | Failed:
-        """Carry a notice out."""
+        """Deliver a notice."""
         name = job.payload["subscriber"]
         subscriber = notify.subscribers.get(name)
         if subscriber is None:
@@ -137,7 +137,7 @@ def handler(door: Door, notify: Notify, sender: Sender, clock: Clock, sinks: Sin
 
 
 async def _sent(job: Job, subscriber: Subscriber, sender: Sender, wall: float) -> dict[str, Any] | Failed:
-    """Send what a job carries; a secret that is missing counts as not sent, like an answer that is."""
+    """Send a job's notice. A missing secret counts as not sent, like a missing answer."""
     request = webhook(subscriber, job.payload["event"], job.id, wall)
     named = msgspec.structs.replace(request, headers={**request.headers, "content-type": CLOUD_EVENT})
     return judge(await sender.tell(named))

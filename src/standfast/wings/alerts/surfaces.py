@@ -1,4 +1,4 @@
-"""Surfaces and routes, as `[notify]` of the settings file has them: where alerts go, and which of them."""
+"""Surfaces and routes, as in `[notify]` of the settings file: where alerts go, and which of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from standfast.wings.alerts.words import AlertKind
 WINDOW = 300.0
 """Seconds in which letters of one cause are one alert."""
 SETTLE = 5.0
-"""Seconds after the first letter of a cause in which others are counted before anybody is told."""
+"""Seconds after the first letter of a cause in which others are counted before the alert is announced."""
 SOURCE = "/standfast"
 PAIN = "pain"
-"""What the surface is called that takes pain signals."""
+"""The name of the surface for pain signals."""
 KINDS = (NoticeKind.DEAD_LETTER, NoticeKind.HELD, NoticeKind.GAVE_UP)
-"""What may be loud: a death, something that waits for an answer, and a letter whose automatic replay was refused."""
+"""What may be loud: a death, a job that waits for an answer, and a letter whose automatic replay was refused."""
 
 
 MISSING = "apprise_env in [notify] needs an extra: pip install 'standfast[notify]'"
@@ -35,39 +35,39 @@ class Surface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     webhook: str | None = None
     webhook_env: str | None = None
     secret_env: str | None = None
-    """What a webhook is signed with, as Standard Webhooks has it: `whsec_…`."""
+    """The secret that signs a webhook, in Standard Webhooks format: `whsec_…`."""
     apprise_env: str | None = None
-    """An address of apprise's: chat, mail, and some hundred others."""
+    """An address of apprise: chat, mail, and some hundred other services."""
 
     @property
     def ways(self) -> list[str]:
-        """How it is reached, by each way it names."""
+        """The names of the settings that say how it is reached, as far as they are given."""
         named = {"webhook": self.webhook, "webhook_env": self.webhook_env, "apprise_env": self.apprise_env}
         return [way for way, value in named.items() if value]
 
     def address(self, environment: Mapping[str, str] = os.environ) -> str:
-        """Give where it is; without its variable the alert waits until it is set."""
+        """Return its address. While the environment variable is not set, the alert waits."""
         return self.webhook or _variable(self.webhook_env or self.apprise_env or "", environment)
 
     def secret(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Give what its webhooks are signed with, if they are."""
+        """Return the secret that signs its webhooks, if they are signed."""
         return None if self.secret_env is None else _variable(self.secret_env, environment)
 
 
 class Subscriber(Surface, frozen=True, forbid_unknown_fields=True):
-    """A webhook that gets every notice of some kinds and queues, each as a CloudEvent. What is not named is all."""
+    """A webhook that gets every notice of some kinds and queues, as CloudEvents. A filter left out matches all."""
 
     kinds: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    """Patterns of names; what is about no queue goes to those who name none."""
+    """Patterns of names; notices about no queue go to subscribers without patterns."""
 
     def wants(self, kind: str, queue: str) -> bool:
-        """Tell whether it gets a notice."""
+        """Return whether it gets a notice."""
         return (not self.kinds or kind in self.kinds) and _any(self.queues, queue)
 
 
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which alerts go to which surfaces: patterns, of which one of each list must fit. What is not named fits all."""
+    """Which alerts go to which surfaces: one pattern of each list must match. A list left out matches all."""
 
     surfaces: tuple[str, ...]
     queue: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: tuple[str, ...] = ()
 
     def fits(self, kind: str, queue: str, *reasons: str) -> bool:
-        """Tell whether an alert goes this way; any of its reasons may fit."""
+        """Return whether an alert goes this way; it is enough that one of its reasons matches."""
         fits = _any(self.queue, queue) and _any(self.kind, kind)
         return fits and any(_any(self.reason, each) for each in reasons or ("",))
 
@@ -91,31 +91,31 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where pain signals go: a URL, or a table with `webhook_env` and `secret_env`."""
     subscribers: dict[str, Subscriber] = {}
     source: str = SOURCE
-    """What events say they come from; name each store, where one receiver hears of several."""
+    """The `source` of events; name each store if one receiver gets events of several."""
 
     @property
     def speaks(self) -> bool:
-        """Whether there is anybody to tell anything."""
+        """Whether anything can be announced or carried to anyone."""
         return bool(self.surfaces or self.subscribers or self.pain)
 
     def routed(self, kind: str, queue: str, *reasons: str) -> list[str]:
-        """Name the surfaces an alert goes to: those of every route that fits; without routes, all."""
+        """Return the surfaces an alert goes to: those of every route that matches; without routes, all."""
         if not self.routes:
             return sorted(self.surfaces)
         return sorted({name for route in self.routes if route.fits(kind, queue, *reasons) for name in route.surfaces})
 
     def surface(self, name: str) -> Surface | None:
-        """Give the surface of a name; that of pain signals has one of its own."""
+        """Return the surface of a name; the surface for pain signals has a name of its own."""
         return self.pain if name == PAIN else self.surfaces.get(name)
 
     def check_extras(self) -> None:
-        """Refuse to begin without what a surface needs, rather than when the first alert is due."""
+        """Refuse to begin without a package that a surface needs, instead of failing at the first alert."""
         if any(surface.apprise_env for surface in self.surfaces.values()) and find_spec("apprise") is None:
             raise ConfigurationError(MISSING)
 
 
 def read(given: Mapping[str, Any], path: str) -> Notify:
-    """Read `[notify]` as it is written."""
+    """Read the `[notify]` table."""
     try:
         found = msgspec.convert({name: _to_toml(name, value) for name, value in given.items()}, Notify)
         _check(found)
@@ -188,8 +188,8 @@ def _variable(variable: str, environment: Mapping[str, str]) -> str:
 
 
 SUBSCRIBER = "subscriber "
-"""What the names of subscribers begin with where they stand among surfaces."""
+"""Prefix of subscribers' names where they are listed among surfaces."""
 
 
 QUEUE = "standfast.notify"
-"""The queue that carries alerts out."""
+"""The queue that delivers alerts."""

@@ -25,7 +25,7 @@ class Alerts:
         self._find = find
 
     async def list(self) -> list[dict[str, Any]]:
-        """List open alerts, the most harmful first, each as it is seen now."""
+        """List open alerts, the most harmful first, each with its present values."""
         await self._ready()
         seen = await self._find(self._store)
         found = shown(await self._store.read(alerts.standing()), self._store.skew(), seen)

@@ -1,12 +1,12 @@
 """Alerts: something is wrong, and surfaces are told when it begins, when there is more of it, and when it is over.
 
-An alert is opened by one of two things. All that follows is the same for both: it is kept in the store, routed to
-surfaces, told by jobs that are stored with the note of it (`announcer.tell`), and closed.
+There are two kinds of alert. What follows is the same for both: the alert is kept in the store, routed to surfaces,
+announced by jobs that are stored with the note of it (`announcer.tell`), and closed.
 
-- `LetterAlert`: loud letters of one cause, as the journal brings them. It is told once they have settled, then what
-  came since, once a window; a window without another letter closes it.
-- `OpenAlert`: a condition, as a look sees it. It is told at its beginning and at its end, which is when the condition
-  has been gone for a minute.
+- `LetterAlert`: loud letters of one cause, found in the journal. It is announced once they have settled, and again
+  with what came since, once a window; a window without another letter closes it.
+- `OpenAlert`: a condition, found by a look. It is announced at its beginning and at its end, which is when the
+  condition has been gone for a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 
 class AlertKind(StrEnum):
-    """What may be wrong. The names are those of routes, metrics and rules, too."""
+    """What may be wrong. Routes, metrics and rules use the same names."""
 
     DEPTH = "depth"
     DEAD_LETTERS = "dead_letters"
@@ -49,7 +49,7 @@ ADVICE = {
 """What to do about each, in one line."""
 
 Key = tuple[str, str, str]
-"""What tells one alert from another while both are open: its kind, its queue, and what else it is about."""
+"""What distinguishes alerts that are open: kind, queue, and what else they are about."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -59,29 +59,29 @@ class Condition(msgspec.Struct, frozen=True):
     message: str
     queue: str = ""
     subject: str = ""
-    """Which of several things of a queue, or of the store, it is about: the surface that takes nothing."""
+    """Which of several things of a queue, or of the store, it is about, such as the surface that fails."""
     value: float = 1.0
     threshold: float = 0.0
 
     @property
     def key(self) -> Key:
-        """What tells it from others."""
+        """What distinguishes it from others."""
         return (self.kind, self.queue, self.subject)
 
     @property
     def name(self) -> str:
-        """Its kind, and what it is about where that is more than a queue."""
+        """Its kind, and its subject if it has one."""
         return f"{self.kind}:{self.subject}" if self.subject else str(self.kind)
 
 
 class LetterAlert(NamedTuple):
-    """Letters of one cause that are being counted: how many there are, and of how many surfaces were told."""
+    """Letters of one cause that are being counted: how many there are, and how many of them were announced."""
 
     fingerprint: str
     surfaces: str
     """Names as JSON."""
     sample: str
-    """What one of the letters is about, as JSON."""
+    """A description of one of the letters, as JSON."""
     opened_at: float
     number: int
     told: int
@@ -104,11 +104,11 @@ class OpenAlert(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What tells it from others."""
+        """What distinguishes it from others."""
         return (self.kind, self.queue, self.subject)
 
     @property
     def condition(self) -> Condition:
-        """What is, or was, wrong."""
+        """What is or was wrong."""
         told = (self.message, self.queue, self.subject, self.value, self.threshold)
         return Condition(AlertKind(self.kind), *told)

@@ -1,7 +1,7 @@
-"""The heads of the chain, noted outside of the database: a log line and a line in a file, after the commit.
+"""The heads of the chain, noted outside the database: a log line and a line in a file, after the commit.
 
-A line covers every link up to its own. One that is missing, because the process was killed in between, is made up for
-by the next, or when the store is opened. Lines of several processes may stand in another order than their numbers.
+A line covers every link up to its own. If a line is missing because the process was killed in between, the next line
+makes up for it, or one written when the store is opened. Lines of several processes may be out of order.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from standfast.wings.audit.words import Head
 log = logging.getLogger("standfast.audit")
 
 LAST_BYTES = 4096
-"""How much of the file's end is looked at to see whether the present head is there."""
+"""How much of the file's end is read to see whether the present head is there."""
 AT_ONCE = 1000
 LONGEST_LAG = 60.0
-"""Seconds of decisions that a process which is killed can leave without a line: it writes one after each commit."""
+"""A killed process can leave this many seconds of decisions without a line: it writes one after each commit."""
 _LINE = re.compile(rb"(\d+) ([0-9a-f]{64})\n")
 _TORN = re.compile(rb"\d*(?: [0-9a-f]{0,64})?\n?")
-"""What a crash leaves of a line."""
+"""What a crash may leave of a line."""
 _CUT = re.compile(rb"cut (-?\d+) (\d+)\n")
 
 
 class BadLine(NamedTuple):
-    """A line of the file that is no head: the links that were missing when the store was opened, or nothing of ours."""
+    """A line of the file that is not a head: it notes links missing when the store was opened, or is not ours."""
 
     line: int
     missing: tuple[int, int] | None = None
 
 
 class Anchor:
-    """Where the heads of one store are noted. The writer only hands them over: it waits for no file."""
+    """Where the heads of one store are noted. The writer only hands them over, and never waits for the file."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
         self.problem: str | None = None
-        """Why the last head could not be noted in the file; None if it could."""
+        """Why the last head could not be noted in the file; None if it was noted."""
         self._heads: deque[Head] = deque()
         self._hand: ThreadPoolExecutor | None = None
 
@@ -64,9 +64,9 @@ class Anchor:
             self._note()
 
     def catch_up(self, ask: Callable[[Script[Any]], Any]) -> None:
-        """Note the head of a store that was just opened, if its writer could not; `ask` reads in the store.
+        """Note the head of a store that was just opened, if its writer could not; `ask` reads from the store.
 
-        If what is missing was written over a longer time than a crash explains, lines were taken out, or could not be
+        If the missing links were written over a longer time than a crash explains, lines were removed, or could not be
         written then: that is noted first, so that it stays known.
         """
         found: StoredHead | None = ask(peek()) if self.path is not None else None
@@ -80,13 +80,13 @@ class Anchor:
                 append(self.path, mark + _lines([found.head]))
 
     def close(self) -> None:
-        """Note what was handed over, and end."""
+        """Note the heads that were handed over, and stop."""
         if self._hand is not None:
             self._hand.shutdown()
             self._hand = None
 
     def _note(self) -> None:
-        """Note all that waits, with one flush: under load they are many."""
+        """Note all waiting heads with one flush: under load there are many."""
         heads = [self._heads.popleft() for _ in range(len(self._heads))]
         for head in heads:
             log.info("audit head %d %s", *head)
@@ -96,7 +96,7 @@ class Anchor:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Have the log and health know of a file that does not take lines: the work goes on without it."""
+        """Report a file that takes no lines to the log and to health: the work goes on without it."""
         try:
             yield
             self.problem = None
@@ -108,7 +108,7 @@ class Anchor:
 
 
 def append(path: str, lines: bytes) -> None:
-    """Put lines behind those that are there, on disk when this returns; what a crash tore off stays apart."""
+    """Append lines, on disk when this returns; a line that a crash tore off stays a separate line."""
     new = not Path(path).exists()
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_LINK, 0o600)
     try:
@@ -128,12 +128,12 @@ def _last_byte(handle: int) -> bytes:
 
 
 def size(path: str | None) -> int:
-    """Give how much is noted by now."""
+    """Return the present size of the file."""
     return Path(path).stat().st_size if path is not None and Path(path).exists() else 0
 
 
 def read_heads(path: str, upto: int) -> Iterator[Sequence[Head]]:
-    """Read what was noted up to a size, in bites; a torn line is none."""
+    """Read the heads noted up to a size, in bites; a torn line is skipped."""
     with _readable(path) as file:
         found = _heads(line for line in iter(file.readline, b"") if file.tell() <= upto)
         while some := list(islice(found, AT_ONCE)):
@@ -141,7 +141,7 @@ def read_heads(path: str, upto: int) -> Iterator[Sequence[Head]]:
 
 
 def bad_lines(path: str, upto: int) -> Iterator[BadLine]:
-    """Find what was noted about missing lines, and lines that this library never wrote."""
+    """Find notes of missing lines, and lines that this library never wrote."""
     with _readable(path) as file:
         for number, line in enumerate(iter(file.readline, b""), 1):
             if file.tell() > upto:
@@ -174,7 +174,7 @@ def _heads(lines: Iterator[bytes]) -> Iterator[Head]:
 
 
 def _tail(path: str) -> Iterator[bytes]:
-    """Give the last lines; the first of them may be torn."""
+    """Return the last lines; the first of them may be torn."""
     length = size(path)
     if not length:
         return iter(())

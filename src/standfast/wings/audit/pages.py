@@ -35,7 +35,7 @@ PHRASES = {
     "problem": "{}",
     "why": "{}",
 }
-"""What the details of decisions mean, in the order they are said."""
+"""What the details of decisions mean, in the order in which they are listed."""
 
 
 def about(entry: dict[str, Any]) -> str:
@@ -64,14 +64,14 @@ async def audit(visit: Visit) -> RenderedPage:
 
 
 async def _reaches(visit: Visit, job: str | None) -> bool:
-    """Tell whether a visitor may read decisions: all, or those about a job of a queue that their token names."""
+    """Return whether a visitor may read decisions: all, or those about a job in a queue of their token."""
     if visit.grant.queues is None:
         return True
     return job is not None and await reached.perhaps_job(visit.sf, visit.grant, job) is not None
 
 
 async def verified(visit: Visit) -> RenderedPage:
-    """Follow the whole chain, and say whether it is what was written."""
+    """Verify the whole chain, and say whether it is what was written."""
     check_whole(visit.grant)
     started = time.monotonic()
     verdict = value_for(await visit.sf.audit.verify(), visit.grant)

@@ -26,11 +26,11 @@ class WantedEntries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same as `job`."""
     kind: str | None = None
     last: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    """The last so many, instead of those behind `after`."""
+    """The last so many, instead of those after `after`."""
 
 
 async def audit(call: Call) -> Answer:
-    """Give decisions, in their order."""
+    """List decisions, in order."""
     wanted: WantedEntries = call.query
     job = wanted.job or wanted.operation_id
     if job is None:
@@ -49,7 +49,7 @@ async def _found(call: Call, wanted: WantedEntries, job: str | None) -> Decision
 
 
 async def verify(call: Call) -> Answer:
-    """Look whether the record, which is of all queues, is whole."""
+    """Check whether the record, which covers all queues, is whole."""
     check_whole(call.grant)
     return Answer(value_for(await call.sf.audit.verify(), call.grant))
 

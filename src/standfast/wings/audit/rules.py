@@ -1,4 +1,4 @@
-"""Is a chain what it was when it was written? Whatever was changed, taken out, moved or exchanged shows somewhere."""
+"""Is a chain what it was when it was written? A link that was changed, removed, moved or exchanged shows somewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Walk(msgspec.Struct, frozen=True):
 
 
 def follow(walk: Walk, links: Iterable[Link]) -> Walk:
-    """Go on over the links behind, up to the first that does not fit."""
+    """Go on over the next links, up to the first that does not fit."""
     for link in links:
         problem = _misfit(walk.head, link)
         if problem is not None:
@@ -57,7 +57,7 @@ def _misfit(before: Head, link: Link) -> Problem | None:
 
 
 def judge(walk: Walk, store: str | None, noted: Head) -> Problem | None:
-    """Judge a chain that was followed as far as it goes, by what the store has noted: its name, and its head."""
+    """Judge a chain that was followed to its end, by the store's own notes: its name, and its head."""
     if walk.problem is not None or walk.head == noted == UNBEGUN:
         return walk.problem
     if store is None or (walk.head.seq >= 0 and walk.begins != canonical([{"kind": "genesis", "store": store}])):
@@ -70,7 +70,7 @@ def judge(walk: Walk, store: str | None, noted: Head) -> Problem | None:
 
 
 def compare(noted: Head, anchors: Iterable[Head], hashes: Mapping[int, str]) -> Problem | None:
-    """Compare heads that were noted outside with the links as they are now; give the first that differs."""
+    """Compare heads noted outside with the present links; return the first that differs."""
     for anchor in sorted(anchors):
         if anchor.seq > noted.seq:
             return _cut(noted.seq, f"link {anchor.seq} was noted outside")
@@ -81,9 +81,9 @@ def compare(noted: Head, anchors: Iterable[Head], hashes: Mapping[int, str]) -> 
 
 
 def late_beginning(head: Head, begins: int | None, *, noted: bool) -> str | None:
-    """Say what is not known of a chain whose heads are noted outside, but not from its beginning; None if all is.
+    """Say what is unknown if heads are noted outside, but not from the beginning; None if nothing is.
 
-    A writer of the store could have rewritten the earlier links, and nothing outside would differ.
+    Someone who can write to the store could have rewritten the earlier links, and nothing outside would differ.
     """
     if not noted or head.seq < 1 or (begins is not None and begins <= 1):
         return None
@@ -92,7 +92,7 @@ def late_beginning(head: Head, begins: int | None, *, noted: bool) -> str | None
 
 
 def misfit(line: int, missing: tuple[int, int] | None) -> Problem:
-    """Judge a line outside that is no head."""
+    """Judge a line outside that is not a head."""
     if missing is None:
         return Problem(0, f"line {line} of what was noted outside was not written by this library: the file was edited")
     last, head = missing
@@ -110,5 +110,5 @@ def _cut(last: int, why: str) -> Problem:
 
 
 def first(problems: Iterable[Problem | None]) -> Problem | None:
-    """Give the problem that comes first in the chain."""
+    """Return the problem that comes first in the chain."""
     return min((each for each in problems if each is not None), key=lambda each: each.seq, default=None)

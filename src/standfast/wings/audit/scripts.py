@@ -1,4 +1,4 @@
-"""Scripts for the audit chain: what a transaction decided becomes one link, in that transaction or not at all."""
+"""Scripts for the audit chain: a transaction's decisions become one link, in that transaction or not at all."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from standfast.store.steps import Round, RoundState, Script, text
 from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
 
 ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.DISCARD: "discard"}
-"""The moves that are decisions by themselves; others are, if their transition says so."""
+"""The moves that are always decisions; other moves are if their transition carries one."""
 OUTCOMES: dict[Kind, str] = {"replay": "replayed", "resolve": "resolved", "discard": "discarded"}
 
 
 class StoredHead(msgspec.Struct, frozen=True):
-    """A chain's head, as the store has it: whose chain, and how far it has come."""
+    """The chain's head as stored: whose chain it is, and how far it has come."""
 
     store: str
     head: Head
 
 
 class Decisions(RoundState):
-    """What is chained with a transaction."""
+    """The decisions to chain with a transaction."""
 
     def __init__(self) -> None:
         self.made: list[Decision] = []
 
     def absorb(self, other: Decisions) -> None:
-        """Chain what a part decided, too."""
+        """Add the decisions of a part of the round."""
         self.made += other.made
 
 
 def record(round_: Round, decision: Decision) -> None:
-    """Have a decision chained with this transaction. Secrets and control characters are removed first."""
+    """Chain a decision with this transaction. Secrets and control characters are removed first."""
     round_.state(Decisions).made.append(_safe(decision))
 
 
 def record_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Have those of the moves chained that a person or a policy decided."""
+    """Chain those of the moves that a person or a policy decided."""
     yield from ()
     for each in moved:
         if each.move in ACTS or each.rider(Decision) is not None:
@@ -73,7 +73,7 @@ def note(round_: Round, decisions: Sequence[Decision]) -> Script[list[None]]:
 
 
 def write_link(round_: Round) -> Script[None]:
-    """Write what the transaction decided as one link. On PostgreSQL this locks the head: it must come last."""
+    """Write the transaction's decisions as one link. On PostgreSQL this locks the head: it must come last."""
     decisions = round_.state(Decisions).made
     if not decisions:
         return
@@ -98,14 +98,14 @@ def head() -> Script[StoredHead | None]:
 
 
 def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[list[Link]]:
-    """Read links behind a number; with `job` or `kind`, those in whose text it stands."""
+    """Read links after a number; with `job` or `kind`, only those whose text contains it."""
     about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
     rows = yield "read_links", {"after": after, "limit": limit, **about}
     return [Link(*row) for row in rows]
 
 
 def lag(after: int) -> Script[float]:
-    """Read over how many seconds the links behind a number were written."""
+    """Read over how many seconds the links after a number were written."""
     noted = yield from peek()
     first = yield from links(after, 1)
     last = [] if noted is None else (yield from links(noted.head.seq - 1, 1))

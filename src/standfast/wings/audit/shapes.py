@@ -1,4 +1,4 @@
-"""What routes about the audit chain answer."""
+"""The answers of routes about the audit chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standfast.wings.audit.words import Decision
 
 
 class AuditEntry(Decision, frozen=True, kw_only=True):
-    """One decision: who did what to what, under which rule, and what came of it. `seq` numbers its link."""
+    """One decision: who did what to what, under which rule, and its outcome. `seq` is the number of its link."""
 
     seq: int
     at: str

@@ -5,8 +5,8 @@ from audit: seq, at, entries, previous, hash
 
 -- name: chain_head
 -- locks: chain
--- There is one writer at a time, and what it reads is the head until its commit.
--- The writer of a link holds this until its commit: the links of many hosts are one chain. It is locked last of all.
+-- SQLite has one writer at a time, and what it reads is the head until its commit.
+-- On PostgreSQL the writer of a link holds this until its commit: the links of many hosts are one chain. It is locked last of all.
 SELECT store, seq, hash FROM chain FOR UPDATE
 
 -- name: begin_chain

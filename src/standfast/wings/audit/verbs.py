@@ -1,4 +1,4 @@
-"""The audit chain for people and programs: read it, verify it, hand it out."""
+"""The audit chain for people and programs: read it, verify it, export it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from standfast.wings.audit.words import KINDS, Head, Link, decisions_of
 from standfast.wings.records.view import one_of
 
 AT_ONCE = 500
-"""Links that are read in one bite: a chain may be long, and others go on writing."""
+"""Links that are read at once: a chain may be long, and other processes go on writing."""
 
 
 class Decisions(list[dict[str, Any]]):
-    """Decisions, oldest first. `next_after` leads to those behind them; it is None when there are none."""
+    """Decisions, oldest first. `next_after` leads to the next ones; it is None if there are none."""
 
     next_after: int | None = None
 
@@ -39,7 +39,7 @@ class Audit:
     async def entries(
         self, *, after: int = 0, limit: int = 50, job: JobId = None, kind: str | None = None
     ) -> Decisions:
-        """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
+        """List decisions, oldest first, each with the `seq` and the time of its link; `after` continues after a `seq`.
 
         The decisions of one transaction stay together: a page may be shorter than `limit`, and longer if one
         transaction made more. Its `next_after` is where the next page begins.
@@ -58,7 +58,7 @@ class Audit:
         return found
 
     async def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List the last decisions, so many of them, oldest first."""
+        """List this many of the last decisions, oldest first."""
         await self._ready()
         _check_page(0, number)
         about = None if job is None else id_of(job)
@@ -72,22 +72,22 @@ class Audit:
             reach *= 4
 
     async def _links(self, after: int, job: str | None = None, kind: str | None = None) -> AsyncIterator[list[Link]]:
-        """Read the links behind a number, in bites."""
+        """Read the links after a number, in bites."""
         while links := await self._store.read(audit.links(after, AT_ONCE, job, kind)):
             yield links
             after = links[-1].seq
 
     async def verify(self) -> dict[str, Any]:
-        """Tell whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
+        """Return whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
 
-        `head` is the last link's hash, `anchored` the number of the last one that was noted outside, None where none
-        was, and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
+        `head` is the last link's hash, `anchored` the number of the last link noted outside (None if there is none),
+        and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
         removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
         are noted outside, but not from the beginning, and says what that leaves open.
         """
         await self._ready()
         path = self._store.anchor.path
-        noted_so_far = anchor.size(path)  # first: what is noted later may be of links that come after the walk
+        noted_so_far = anchor.size(path)  # first: later notes may be of links after the end of the walk
         walk, store, noted = await self._walk()
         begins, last, outside = await self._compare_anchors(path, noted_so_far, noted)
         misfits = [misfit(*each) for each in (anchor.bad_lines(path, noted_so_far) if path and noted_so_far else ())]
@@ -100,7 +100,7 @@ class Audit:
         return answer if problem is None else {**answer, "problem": msgspec.to_builtins(problem)}
 
     async def _walk(self) -> tuple[Walk, str | None, Head]:
-        """See what the store has noted, then follow the chain as far as it goes; others may add links meanwhile."""
+        """Read the store's own head, then follow the chain to its end; other processes may add links meanwhile."""
         walk, before = Walk(), None
         while True:
             peeked = await self._store.read(audit.peek())
@@ -111,12 +111,12 @@ class Audit:
                     break
             if walk.problem is not None or walk.head.seq <= noted.seq or noted == before:
                 return walk, store, noted
-            before = noted  # there are more links than were noted: see whether they are just being written
+            before = noted  # there are more links than the head says: see whether they are just being written
 
     async def _compare_anchors(
         self, path: str | None, upto: int, noted: Head
     ) -> tuple[int | None, int | None, Problem | None]:
-        """Compare what was noted outside; give the first and the last number there, and the first that differs."""
+        """Compare the heads noted outside; return the first and last number there, and the first that differs."""
         ends: set[int] = set()
         problems: list[Problem | None] = []
         for heads in anchor.read_heads(path, upto) if path and upto else ():
@@ -126,9 +126,9 @@ class Audit:
         return min(ends, default=None), max(ends, default=None), first(problems)
 
     async def export(self, path: str | Path) -> dict[str, Any]:
-        """Write the chain to a new file, one link a line, its first included; tell how many links and where it ends.
+        """Write the chain to a new file, one link per line, with its first; return how many links and where it ends.
 
-        A chain that is broken is written as it is; `ok` is False then, and `problem` says where.
+        A broken chain is written as it is; `ok` is False then, and `problem` says where.
         """
         await self._ready()
         links, head, walk = 0, None, Walk()
@@ -172,6 +172,6 @@ def _new_file(path: str | Path) -> int:
 
 
 def _lines(links: Sequence[Link]) -> bytes:
-    """Write links as JSON lines; `entries` stand there letter by letter as they were hashed."""
+    """Write links as JSON lines; `entries` are written exactly as they were hashed."""
     raw = ({**link._asdict(), "entries": msgspec.Raw(link.entries.encode())} for link in links)
     return b"".join(msgspec.json.encode(line) + b"\n" for line in raw)

@@ -18,7 +18,7 @@ from standfast.lifecycle import Carried
 
 VERSION = "standfast audit 1"
 NOTHING = "0" * 64
-"""What stands for the hash before the first link."""
+"""The hash before the first link."""
 
 Kind = Literal[
     "replay",
@@ -50,7 +50,7 @@ HISTORY_WORDS: dict[Kind, str] = {"amend": "amended", "quarantine": "quarantined
 
 
 class Decision(Carried, frozen=True, kw_only=True, omit_defaults=True):
-    """One decision that acts. Deaths and what triage only recommends are none."""
+    """One decision that acts. A death, or what triage only recommends, is not one."""
 
     kind: Kind
     job: str | None = None
@@ -63,11 +63,11 @@ class Decision(Carried, frozen=True, kw_only=True, omit_defaults=True):
     """The policy in force, by its hash."""
     outcome: str | None = None
     detail: dict[str, Any] | None = None
-    """What only this kind tells: a count, an approval, hashes before and after."""
+    """Details that only this kind has: a count, an approval, hashes before and after."""
 
     @property
     def history_word(self) -> str | None:
-        """What history calls the move of a held letter that was amended or set apart."""
+        """The history's word for the move of a held letter that was amended or quarantined."""
         return HISTORY_WORDS.get(self.kind)
 
 
@@ -75,14 +75,14 @@ _entries = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 class Head(NamedTuple):
-    """How far a chain has come."""
+    """The end of a chain: its number and its hash."""
 
     seq: int
     hash: str
 
 
 class Link(NamedTuple):
-    """One transaction's decisions, as they are stored. Field order is the statement's."""
+    """One transaction's decisions, as stored. Fields are in the order of the statement's columns."""
 
     seq: int
     at: str
@@ -92,17 +92,17 @@ class Link(NamedTuple):
 
     @property
     def head(self) -> Head:
-        """The head of a chain that ends here."""
+        """The head of the chain if it ends here."""
         return Head(self.seq, self.hash)
 
 
 def genesis(store: str, wall: float) -> Link:
-    """Begin the chain of a store, which has this name for good."""
+    """Begin the chain of a store, which keeps this name for good."""
     return _link(0, wall, canonical([{"kind": "genesis", "store": store}]), NOTHING)
 
 
 def following(head: Head, wall: float, decisions: Sequence[Decision]) -> Link:
-    """Make the link behind the head."""
+    """Make the link after the head."""
     return _link(head.seq + 1, wall, canonical(decisions), head.hash)
 
 
@@ -117,7 +117,7 @@ def canonical(entries: Sequence[Any]) -> str:
 
 
 def decisions_of(link: Link) -> list[dict[str, Any]] | None:
-    """Read what a link holds; None if that is nothing this library wrote."""
+    """Read a link's decisions; None if this library did not write them."""
     try:
         return _entries.decode(link.entries)
     except msgspec.DecodeError:
@@ -125,5 +125,5 @@ def decisions_of(link: Link) -> list[dict[str, Any]] | None:
 
 
 def digest(seq: int, at: str, entries: str, previous: str) -> str:
-    """Give the hash of a link."""
+    """Return the hash of a link."""
     return hashlib.sha256("\n".join((VERSION, str(seq), at, previous, entries)).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""Backups of a live store, and stores made of them."""
+"""Backups of a live store, and stores restored from them."""

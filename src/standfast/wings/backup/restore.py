@@ -1,4 +1,4 @@
-"""Make a store of a backup. It appears under its name only once it is whole, and once nothing in it runs by itself."""
+"""Makes a store from a backup. It gets its name only once it is whole, and once nothing in it runs by itself."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from standfast.wings.records import reads
 from standfast.wings.tokens import session_scripts
 
 StoreAt = Callable[[str], Store]
-"""Gives the store of a URL, not yet open."""
+"""Returns the store of a URL, not yet open."""
 
 
 def restore(url: str, path: str, holding: RestoredHold | None, decided: Decision, store_at: StoreAt) -> dict[str, int]:
-    """Restore a backup to a store that must not exist yet; give what the backup holds.
+    """Restore a backup to a store that must not exist yet; return what the backup holds.
 
-    What was decided since the backup is missing in its chain: a link of its own says why.
+    Decisions made since the backup are missing in its audit chain: a link of its own says why.
     """
     target = sqlite_path(url)
     if target == ":memory:":
@@ -40,7 +40,7 @@ def restore(url: str, path: str, holding: RestoredHold | None, decided: Decision
 
 
 def _settle(store: Store, path: str, holding: RestoredHold | None, decided: Decision) -> None:
-    """Open the copy once: bring its schema forward, hold what would run, and sign every browser out."""
+    """Open the copy once: migrate its schema, hold the jobs that would run, and sign every browser out."""
     store.open()
     try:
         while holding is not None and store.write(insert_dead.hold_restored, holding).result():

@@ -11,7 +11,6 @@ UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = 
 WHERE n IN :integers(numbers)
 
 -- name: contents
--- What a backup must hold as well: the rows of each table, and the jobs in each state.
 -- What a copy must hold as well: the rows of each table, and the jobs in each state.
 SELECT 'jobs', count(*) FROM job UNION ALL SELECT 'bodies', count(*) FROM body UNION ALL SELECT 'endings', count(*) FROM ending
 UNION ALL SELECT 'history', count(*) FROM history UNION ALL SELECT 'keys', count(*) FROM idempotency

@@ -1,4 +1,4 @@
-"""Back a live store up, and make a store of a backup, without running again by itself what may have run since."""
+"""Backs up a live store, and restores a backup without rerunning jobs that may have run since."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RUNS = ("queued", "running")
 
 
 TABLES = ("jobs", "bodies", "endings", "history", "keys", "journal")
-"""What is counted besides the jobs of each state."""
+"""What is counted apart from the jobs of each state."""
 
 
 async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
-    """Copy the store to a new file, verified, while work goes on; give what the copy holds."""
+    """Copy the store to a new file, verified, while work goes on; return what the copy holds."""
     held = await run_in_thread(store.location.back_up, str(path))
     return _report(path, held)
 
@@ -34,8 +34,8 @@ async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
 def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False) -> dict[str, Any]:
     """Restore a backup to a new store; an existing one is never overwritten.
 
-    What was queued or running comes back `held`, for it may have run since; with `run` it runs again. What was
-    completed stays so, and keys still answer.
+    Jobs that were queued or running come back `held`, for they may have run since; with `run` they run again.
+    Completed jobs stay completed, and keys still answer.
     """
     held = restore_store(url, str(path), None if run else _holding(path), _decision(path), store_at)
     return {**_report(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}

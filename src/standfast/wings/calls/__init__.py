@@ -1,1 +1,1 @@
-"""Calls: run a handler here and now, submit it for later, hand over one that failed."""
+"""Calls: run a handler here and now, submit it for later, or hand over a call that failed."""

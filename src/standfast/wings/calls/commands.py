@@ -30,7 +30,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def called(command: Command) -> Command:
-    """Give a command what every call takes."""
+    """Add the options of every call to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -78,7 +78,7 @@ def submit(*, words: Sequence[str], url: str | None, as_json: bool, **options: A
 
 
 def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
-    """Tell the application, which may stand first, from the handler and its payload, which may be left out."""
+    """Separate the application, which may come first, from the handler and its payload, which may be left out."""
     app, given = (words[0], words[1:]) if ":" in words[0] else (None, words)
     if len(given) not in {1, 2}:
         command = click.get_current_context().command_path
@@ -87,7 +87,7 @@ def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
 
 
 def _for_shell(answer: Reply[Any], app: str | None) -> dict[str, Any]:
-    """Name the store in the command that a hint leads to."""
+    """Name the store in the command that a hint suggests."""
     return with_grant(dict(answer), store_words(app))
 
 

@@ -1,4 +1,4 @@
-"""Calls that failed already, somewhere outside: judged as if they had failed here, and stored with that attempt."""
+"""Calls that failed before, outside standfast: judged as if they had failed here, and stored with that attempt."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _details = msgspec.json.Decoder(Details).decode
 
 
 def judge(error: object) -> Failed:
-    """Judge how a call failed by what its caller has of it: the exception, the result it returned, or a text.
+    """Judge how a call failed from what its caller has: the exception, the result it returned, or a text.
 
-    A result that does not say that it failed counts as failed: it was handed over as such.
+    A result that does not say that it failed counts as failed, because the caller hands it over as a failure.
     """
     if isinstance(error, BaseException):
         return classify.of_exception(error)
@@ -68,9 +68,9 @@ async def hand_over(
     error: object,
     requester: str | None = None,
 ) -> Receipt:
-    """Store a job with the attempt that failed, and what follows from it, as a worker would have decided.
+    """Store a job with the attempt that failed and its consequences, as a worker would have decided them.
 
-    If the key belongs to a job that waits for its first attempt, this was that attempt.
+    If the key belongs to a job that still waits for its first attempt, this counts as that attempt.
     """
     rules = await store.read(queue_scripts.rules(job.queue))
     mode, timeout, risk = await store.read(calls.declared(job.queue, job.handler))
@@ -93,7 +93,7 @@ async def _record_for_owner(
 ) -> None:
     """Spend the first attempt of the job that has the key, unless it has begun or belongs to another caller.
 
-    A job that others were folded into is other work than the call that failed.
+    A job that other jobs were folded into does other work than the call that failed.
     """
     record = await store.read(reads.job(owner))
     if record is None or record.row.token or record.row.state != State.QUEUED or record.row.coalesced is not None:
@@ -108,7 +108,7 @@ async def _record_for_owner(
 
 
 def _claim_of(row: JobRow, like: Claim) -> Claim:
-    """Give a waiting job as its first attempt would have held it."""
+    """Return the claim that a waiting job's first attempt would have had."""
     return msgspec.structs.replace(
         like,
         n=row.n,
@@ -124,7 +124,7 @@ def _claim_of(row: JobRow, like: Claim) -> Claim:
 
 
 def as_claimed(job: NewJob, rules: QueueRules, now: float, **declared: Any) -> Claim:
-    """Give the job as its only attempt so far would have held it; its number is not known yet."""
+    """Return the claim that the job's only attempt so far would have had; the job has no number yet."""
     return Claim(
         n=0,
         token=1,

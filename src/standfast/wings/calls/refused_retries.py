@@ -1,4 +1,4 @@
-"""Replies to a retry that was refused: by the policy, by what a person said of the letter, or by a probe."""
+"""Replies to a retry that was refused: by the policy, by a person's decision about the letter, or by a probe."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NOT_REPLAYED = {
     "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
     CONSENT_REQUIRED: "It was not retried{rule}{why}. Have a person answer; do not ask again.",
 }
-"""What is said of a letter that was not replayed, by the outcome."""
+"""What a reply says of a letter that was not replayed, by the outcome."""
 CLOSED = "It was not {done}: {why}. Do not ask again; tell a person."
-"""What is said to an agent that asks for a letter which a person has stopped on purpose."""
+"""What an agent is told when it asks for a letter that a person has stopped on purpose."""
 BY_POLICY = frozenset({"denied", "approval_required"})
-"""The outcomes that are the policy's; a consent is the session's."""
+"""The outcomes that the policy decides; a consent is the session's."""
 
 
 def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
@@ -36,14 +36,14 @@ def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed_to_agents(answer: dict[str, Any], done: str) -> str | None:
-    """Word that an agent may not have a letter replayed which a person has stopped on purpose; None for other answers.
+    """Word the refusal to replay a letter that a person has stopped on purpose; None for other answers.
 
-    That is no rule of the policy, so it is not worded as one.
+    This is not a rule of the policy, so it is not worded as one.
     """
     closed = answer["outcome"] == "denied" and answer.get("rule") == AGENT
     return CLOSED.format(done=done, why=answer["why"]) if closed else None
 
 
 def still_down(job: JobView, why: str) -> dict[str, Any]:
-    """Word a retry that did not happen, because what it waits for does not say yes; `probe` has its last words."""
+    """Word a retry that did not happen because a probe did not say yes; `probe` has what it said last."""
     return {**reply(job, STILL_DOWN.format(why=why)), "probe": why, "refused": True}

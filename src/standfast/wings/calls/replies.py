@@ -37,7 +37,7 @@ HINTS = {
     ),
     "cancelled": "It was cancelled and will not run. Call it again if it is wanted after all.",
 }
-"""What is said by status, where nothing more is known."""
+"""What a reply says by status, if nothing more is known."""
 CANCELLED_WITH_KEY = (
     "It was cancelled and will not run. If it is wanted after all, call it again with another idempotency_key."
 )
@@ -112,7 +112,7 @@ MAYBE_DONE = (
 )
 SET_APART = "It failed for good{more}. {quarantine} Do not ask for a retry; tell {whom}."
 REPLAY_DENIED = "denied"
-"""The replay status of a letter that the policy, or who was asked to approve, did not let go back to work."""
+"""The replay status of a letter whose replay was denied, by the policy or by the person asked to approve it."""
 PERSON_DENIED = "A person was asked to approve a retry, and refused."
 POLICY_DENIED = "The policy denied a retry."
 REFUSED_REPLAY = "It failed for good{more}. {who} Do not ask again without a new reason; tell a person."
@@ -134,16 +134,16 @@ STANDS = {
     "timeout": "was cut off and may have been done",
     "cancelled": "was cancelled and will not run",
 }
-"""How another's call is told, by its status."""
+"""How another session's call is described, by its status."""
 DENIED = "consent_denied"
-"""Why a job died that a person refused."""
+"""The reason code of a job that died because a person refused it."""
 NOT_YOURS = "not_yours"
 LONGEST_RESULT = 100_000
-"""Characters of a result a reply carries; the whole is fetched by `result`."""
+"""Most characters of a result in a reply; `result` returns the whole."""
 MOST_KEYS = 100
-"""Keys of a cut result that a reply names."""
+"""Most keys of a cut result that a reply names."""
 MOST_FOUND = 5
-"""Effects and steps that a hint names."""
+"""Most effects and steps that a hint names."""
 
 
 def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
 
 
 def retried(job: JobView) -> dict[str, Any]:
-    """Word a retry that was done; what failed before is no news to who asked for it."""
+    """Word a retry that was done; the caller knows what failed before, so it is left out."""
     if job.state != State.RUNNING or is_stalled(job):
         return reply(job)
     former = {"error", "error_kind", "reason_code"}
@@ -186,18 +186,18 @@ def not_cancelled(job: JobView) -> dict[str, Any]:
 
 
 def parked(job: JobView, why: str, until: datetime | None = None) -> dict[str, Any]:
-    """Word a retry of a job that waits for something else than its time: that it asked changes nothing there."""
+    """Word a retry of a job that waits for something other than its time: the retry does not change that."""
     answer = reply(job, PARKED.format(why=why))
     return answer if until is None else {**answer, "retry_at": _isoformat(until)}
 
 
 def spooled(job: JobView) -> dict[str, Any]:
-    """Word a call that was taken in while the store is away."""
+    """Word a call that was accepted while the store is away."""
     return reply(job, SPOOLED)
 
 
 def with_grant(answer: dict[str, Any], store: str) -> dict[str, Any]:
-    """Add the command that consents, where the door knows the words that name the store to it."""
+    """Add the command that grants consent, if the caller's door knows how to name the store in it."""
     waits = CONSENT_REQUIRED in {answer.get("reason_code"), answer.get("outcome")} or answer["hint"] == CONSENT
     if not waits or "operation_id" not in answer:
         return answer
@@ -205,7 +205,7 @@ def with_grant(answer: dict[str, Any], store: str) -> dict[str, Any]:
 
 
 def part_of(job: JobView, key: str) -> Any:
-    """Give one key of a job's result; refuse a key that it does not have, naming those it has."""
+    """Return one key of a job's result. Refuse a key that the result does not have, and name those it has."""
     if isinstance(job.result, dict) and key in job.result:
         return job.result[key]
     if job.state != State.COMPLETED:
@@ -220,17 +220,17 @@ def part_of(job: JobView, key: str) -> Any:
 
 
 def still_running(job: JobView) -> dict[str, Any]:
-    """Word a call that may still run: its caller waited long enough, or an earlier one with its key is at it."""
+    """Word a call that may still run: its caller waited long enough, or an earlier call with its key is running."""
     return reply(job, GOES_ON if job.state == State.RUNNING and not is_stalled(job) else None)
 
 
 def is_stalled(job: JobView) -> bool:
-    """Tell whether a job counts as running although its worker is gone and no other has taken it up yet."""
+    """Return whether a job counts as running although its worker is gone and no other worker has taken it up yet."""
     return job.state == State.RUNNING and job.reason == LAPSED
 
 
 def of_other_session(job: JobView) -> dict[str, Any]:
-    """Word a call whose key belongs to another session: what stands there, and nothing of what came of it."""
+    """Word a call whose key belongs to another session: the state of that call, and nothing of its outcome."""
     status = _status(job)
     return {
         "operation_id": job.id,
@@ -241,16 +241,16 @@ def of_other_session(job: JobView) -> dict[str, Any]:
 
 
 def _status(job: JobView) -> str:
-    """Give the status word: a job that may not be repeated because it was cut off at its timeout is `timeout`."""
+    """Return the status word. It is `timeout` for a job cut off at its timeout that may not be repeated."""
     failure = job.failure
-    last = next((line for line in reversed(job.history) if line.by is None), None)  # what a person said is no attempt
+    last = next((line for line in reversed(job.history) if line.by is None), None)  # a person's entry is not an attempt
     unknown = failure is not None and failure.reason_code == "unknown_commit_state"
     timed_out = last is not None and last.reason_code == "timeout"
     return "timeout" if job.state == State.DEAD and unknown and timed_out else STATUS[job.state]
 
 
 def _hint(job: JobView, status: str) -> str:
-    """Say what is so and what to do next, by what is known of the job beside its status."""
+    """Say how things stand and what to do next, from what is known of the job apart from its status."""
     hint: str | None = None
     match job.state:
         case State.COMPLETED:
@@ -306,7 +306,7 @@ def _hint_of_done(job: JobView) -> str | None:
 
 
 def _was_refused(job: JobView) -> bool:
-    """Tell whether its receiver refused it for now, so that no attempt counts."""
+    """Return whether the receiver refused the job for now, so that the attempt does not count."""
     return bool(job.history) and job.history[-1].refused
 
 
@@ -344,7 +344,7 @@ def _approval(job: JobView) -> dict[str, str]:
 
 
 def _progress(job: JobView) -> dict[str, Any]:
-    """Say how far a running job says that it is."""
+    """Return the progress that a running job reports."""
     if job.state != State.RUNNING or job.progress is None:
         return {}
     return {"progress": {"fraction": job.progress["fraction"], "note": job.progress["note"]}}
@@ -355,7 +355,7 @@ def _maybe_done(job: JobView) -> bool:
 
 
 def _is_replayed_later(job: JobView) -> bool:
-    """Tell whether a rule of the policy replays it by itself."""
+    """Return whether a rule of the policy replays the job automatically."""
     return job.triage is not None and job.triage.replay_status == "scheduled"
 
 
@@ -376,7 +376,7 @@ def _is_long(job: JobView) -> bool:
 
 
 def _result(job: JobView) -> dict[str, Any]:
-    """Give the result, or the beginning of its text, and the keys it can be fetched by."""
+    """Return the result, or the beginning of its text with the keys it can be fetched by."""
     if not _is_long(job):
         return {"result": job.result}
     keys = {"keys": list(job.result)[:MOST_KEYS]} if isinstance(job.result, dict) else {}

@@ -21,7 +21,7 @@ LONGEST_RUN = 25.0
 
 
 class NewCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A handler to be called."""
+    """A handler to call."""
 
     handler: str
     params: Any = None
@@ -30,7 +30,7 @@ class NewCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A handler to be called later, once."""
+    """A handler to call later, once."""
 
     handler: str
     params: Any = None
@@ -49,14 +49,14 @@ class FailedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def run(call: Call) -> Answer:
-    """Call a handler now. What takes longer than a request should goes on, and the reply says where it stands."""
+    """Call a handler now. A call that takes longer than a request should goes on; the reply says how it stands."""
     wanted: NewCall = call.body
     options = set_options(wanted, ("timeout",))
     begun = await call.sf.begin(await handler_named(call, wanted.handler), wanted.params, **as_caller(call), **options)
     answer = await shutdown_of(call.request).unless_begun(begun.reply_within(LONGEST_RUN))
     if answer is None:
         job = await found_job(call, begun.id)
-        if job.state == State.RUNNING:  # the client may not live to ask: its session is told of the end
+        if job.state == State.RUNNING:  # the client may not live to ask: its session gets the end
             await _keep_reply(call, begun)
         return Answer(reply(job))
     if await call.request.is_disconnected():
@@ -65,7 +65,7 @@ async def run(call: Call) -> Answer:
 
 
 async def _keep_reply(call: Call, begun: StartedCall) -> None:
-    """Keep the end of a call in its session's inbox: the caller has hung up, or gets no end with this reply."""
+    """Keep the end of a call in its session's inbox: the caller has hung up, or gets a reply without the end."""
     job = await call.sf.status(begun.id)
     if job is None or not call.grant.works_in(job.session):  # the key belongs to another session's call
         return
@@ -73,7 +73,7 @@ async def _keep_reply(call: Call, begun: StartedCall) -> None:
 
 
 async def submit(call: Call) -> Answer:
-    """Have a handler called later."""
+    """Submit a call for later."""
     wanted: NewSubmission = call.body
     options = set_options(wanted, ("priority", "lease"))
     handler = await handler_named(call, wanted.handler)

@@ -1,7 +1,7 @@
-"""Calls: a job that its caller runs at once is stored and claimed in one transaction; one that failed comes with that.
+"""Calls: store a job and claim it for its caller in one transaction, or store a job whose call already failed.
 
-A call is stored like any newcomer, in the turn of those. It is started once every script of its round has its locks,
-like a claim: what stands before it is only tried, and never waits.
+A call is stored like any new job, in its turn. It is started once every script of its round has its locks, like a
+claim: the gates before it are only tried, and never waited for.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from standfast.wings.policy.scripts import StoredPolicy
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A job that `worker` wants to run at once. A queue with a gate starts nothing for who did not ask it."""
+    """A job that `worker` wants to run at once. It does not start if its queue has a gate the caller did not ask."""
 
     job: NewJob
     worker: str
     admission: Literal["open"] | Closing | None = None
     policy: str | None = None
-    """The mark of the policy it knows to be in force."""
+    """The mark of the policy that the caller believes to be in force."""
     ready: dict[str, str | None] | None = None
-    """What the handler's probes say, if it has any: why not, or None for a yes."""
+    """The answers of the handler's probes, if it has any: why not, or None for a yes."""
 
 
 class Called(msgspec.Struct):
-    """What became of a call: how it was stored, and the claim under which its caller runs it, if it may start."""
+    """The outcome of a call: how it was stored, and the claim under which its caller runs it, if it may start."""
 
     answer: Accepted
     claim: Claim | None = None
     rules: QueueRules | None = None
-    """The rules in force; None where nothing was to be started."""
+    """The rules in force; None if nothing was to be started."""
     policy: StoredPolicy | None = None
-    """The policy in force, where it is another one than the caller knew."""
+    """The policy in force, if it is not the one that the caller knew."""
 
 
 class Starts(RoundState):
-    """Calls that are started when every script of their round has its locks."""
+    """Calls that are started once every script of their round has its locks."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[Round], Script[None]]] = []
 
     def absorb(self, other: Starts) -> None:
-        """Start what a part of the round brought, too."""
+        """Add the calls of a part of the round."""
         self.waiting += other.waiting
 
 
 def start(round_: Round) -> Script[None]:
-    """Start what callers brought to run themselves: before a worker's claim, which would take it from them."""
+    """Start the calls that callers run themselves, before a worker's claim could take them."""
     starts = round_.state(Starts)
     waiting, starts.waiting = starts.waiting, []
     for each in waiting:
@@ -73,7 +73,7 @@ def start(round_: Round) -> Script[None]:
 
 @writes(room=ROOM_TO_ACCEPT, newcomers=lambda calls: (each.job for each in calls))
 def call(round_: Round, calls: Sequence[Call]) -> Script[list[Called]]:
-    """Store calls; each is started, if it may, before the round ends, and its answer tells."""
+    """Store calls. A call that may start is started before the round ends, and its answer has the claim."""
     answers = yield from enqueue(round_, [each.job for each in calls])
     called = [Called(answer) for answer in answers]
     for each, answer in zip(calls, called, strict=True):
@@ -83,7 +83,7 @@ def call(round_: Round, calls: Sequence[Call]) -> Script[list[Called]]:
 
 
 def _start(call: Call, called: Called, round_: Round) -> Script[None]:
-    """Claim a call for its caller. One that came before, with an unacknowledged commit, may be its caller's already."""
+    """Claim a call for its caller. A call repeated after an unacknowledged commit may be its caller's already."""
     job = call.job
     known = yield "queue_rules", {"queues": text([job.queue])}
     [(_, _, paused, *_, mark)] = known
@@ -126,12 +126,12 @@ class HandedOver(msgspec.Struct, frozen=True):
 
 @writes(room=ROOM_TO_ACCEPT)
 def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[list[Accepted]]:
-    """Store calls that failed already, with the attempt that is spent; answer how each was stored."""
+    """Store calls that already failed, with the attempt they spent; answer how each was stored."""
     answers = yield from enqueue(round_, [each.job for each in handed])
     for each, answer in zip(handed, answers, strict=True):
         if isinstance(answer, Receipt) and answer.outcome == "accepted":
             for n, _, _, token, _ in (yield "called_job", {"id": each.job.id}):
-                if not token:  # or it came before, with an unacknowledged commit
+                if not token:  # else it was stored before, by an unacknowledged commit
                     yield from _take(round_, each.attempt, n)
                     yield from apply_decided(round_, [msgspec.structs.replace(each.attempt.end, n=n, token=1)])
     return answers
@@ -142,7 +142,7 @@ def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[list[Accept
     number=attrgetter("end.n"),
 )
 def record_first_attempt(round_: Round, attempts: Sequence[AttemptElsewhere]) -> Script[list[bool]]:
-    """Record the first attempt of jobs that wait; answer of each whether it was recorded, or a worker was first."""
+    """Record the first attempt of waiting jobs; answer for each whether it was recorded, or a worker was first."""
     yield from lock_jobs(round_, (each.end.n for each in attempts))
     answers = []
     for each in attempts:
@@ -155,7 +155,7 @@ def record_first_attempt(round_: Round, attempts: Sequence[AttemptElsewhere]) ->
 
 
 def _take(round_: Round, attempt: AttemptElsewhere, n: int) -> Script[None]:
-    """Claim a job for the attempt that was made elsewhere, so that its end can be applied."""
+    """Claim a job for the attempt that was made elsewhere, so that the end of that attempt can be applied."""
     stamps = {"attempts": attempt.rules.attempts, "lease": attempt.rules.lease}
     how = {"replay_mode": attempt.replay_mode, "timeout": attempt.timeout}
     taken = {"n": n, "worker": attempt.end.worker, "now": round_.now}

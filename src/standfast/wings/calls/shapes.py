@@ -1,4 +1,4 @@
-"""What a call answers."""
+"""What a call returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class ReplyProgress(TypedDict):
-    """How far a running call says that it is: the share that is done, from 0 to 1, and its own words."""
+    """The progress a running call reports: the share that is done, from 0 to 1, and its own words."""
 
     fraction: float
     note: str | None
@@ -32,7 +32,7 @@ class Reply(TypedDict):
     approval: NotRequired[str]
     """The approval that a person must give first."""
     probe: NotRequired[str]
-    """What the probe answered last, where a retry waited for one in vain."""
+    """The last answer of the probe, if a retry waited for it in vain."""
     refused: NotRequired[bool]
     """True if nothing was retried: the job runs, has ended, or waits for a person."""
     progress: NotRequired[ReplyProgress]

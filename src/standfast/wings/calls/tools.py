@@ -38,7 +38,7 @@ async def call_handler(agent: Agent, target: str, params: Any, key: str | None) 
         call = await asyncio.shield(beginning)  # it is stored and started even if the client is gone by then
         async with told_progress(call.id, agent.look):
             answer = await call.reply_within(seconds)
-    except asyncio.CancelledError:  # the client takes its question back, or is gone
+    except asyncio.CancelledError:  # the client cancels its request, or is gone
         agent.keep_reply_of(beginning)
         raise
     if answer is None:
@@ -47,9 +47,9 @@ async def call_handler(agent: Agent, target: str, params: Any, key: str | None) 
 
 
 async def _unfinished(agent: Agent, job: JobView, seconds: float) -> dict[str, Any]:
-    """Word a call that has no end yet: it runs on, or it was not started, which explain knows the reason of."""
+    """Word a call without an end yet: it still runs, or it was not started, and explain knows why."""
     if job.state == State.RUNNING and not is_stalled(job):
-        await agent.keep_reply(job.id)  # the client may not live to ask: its session is told of the end
+        await agent.keep_reply(job.id)  # the client may not live to ask: its session gets the end
         return reply(job, GOES_ON.format(seconds=seconds))
     return await reply_of(job, agent.sf.explain)
 

@@ -1,4 +1,4 @@
-"""Calls of handlers: which one is meant, the job that records it, and what its Reply says."""
+"""Calls of handlers: which one is meant, the job that records the call, and what its Reply says."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _details = msgspec.json.Decoder(Details).decode
 
 
 def with_queue_reason(job: NewJob, reason: QueueReason) -> NewJob:
-    """Have a job say why it would be in the queue."""
+    """Set the reason why a job would be in the queue."""
     details = msgspec.structs.replace(_details(job.details), queue_reason=reason)
     return msgspec.structs.replace(job, details=msgspec.json.encode(details).decode())
 
 
 def belongs_to_other(found: JobView, new: NewJob, requester: str | None) -> bool:
-    """Tell whether the job that a key belongs to is another session's, or, where a door says who asks, another's.
+    """Return whether the job that a key belongs to is another session's, or another requester's if one is given.
 
-    Who names no session is the application itself, or a person at a shell: they may look at every job anyway.
+    A caller without a session is the application itself, or a person at a shell: they may see every job anyway.
     """
     sessions = {found.session, _details(new.details).session} - {None}
     return len(sessions) > 1 or requester not in {None, found.requester}
@@ -47,7 +47,7 @@ def checked_timeout(timeout: Duration | None) -> float | None:
 
 
 async def reply_of(job: JobView, explain: Callable[[str], Awaitable[str]]) -> dict[str, Any]:
-    """Word where a call stands; one that waits without having failed says what for."""
+    """Word how a call stands. If it waits without having failed, say what it waits for."""
     waits = job.state == State.QUEUED and not job.attempts and job.queue_reason != "deferred_submit"
     if job.state == State.WAITING or (waits and job.view != "scheduled"):
         return parked(job, await explain(job.id))

@@ -1,7 +1,7 @@
-"""Become a command, once told: `python launch.py GATE TOLD PROGRAM ARGUMENTS…`, started by `wings.commands.process`.
+"""Become a program on a signal: `python launch.py GATE TOLD PROGRAM ARGUMENTS…`, started by `commands.process`.
 
-It waits for one byte at GATE. Its starter records which process this is before that byte comes; if the writer
-dies first, the pipe closes and nothing is started. What keeps the program from starting is told at TOLD, as an errno.
+It waits for one byte at GATE. Its starter records which process this is before it writes that byte; if the starter
+dies first, the pipe closes and nothing is started. An error that prevents the start goes to TOLD, as an errno.
 """
 
 import os
@@ -14,7 +14,7 @@ if __name__ == "__main__":
     gate, told = int(sys.argv[1]), int(sys.argv[2])
     if os.read(gate, 1):
         os.close(gate)
-        os.set_inheritable(told, False)  # noqa: FBT003 - it closes when the program starts, which tells that it did
+        os.set_inheritable(told, False)  # noqa: FBT003 - it closes when the program starts, and shows that it did
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the program would inherit that
             signal.signal(number, signal.SIG_DFL)
         try:

@@ -1,7 +1,7 @@
-"""Processes of a worker that is gone: which they are, whether they still run, and how they are followed to their end.
+"""Processes of a worker that is gone: which they are, whether they still run, and how to follow them to their end.
 
-A number alone names nothing: numbers are used again, so the time of its start goes with it, and the boot and the
-namespace that both count in.
+A number alone identifies no process: numbers are used again. So its start time goes with it, and the boot and the
+namespace that both belong to.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Whereabouts = Literal["runs", "over", "elsewhere"]
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which process it is, on which machine."""
+    """Identifies one process on one machine."""
 
     pid: int
     started: str
-    """When it was started, as the kernel counts; empty where it does not tell."""
+    """When it was started, as the kernel counts; empty if the kernel does not tell."""
     boot: str
     space: str
-    """The namespace that its number counts in: a container has its own."""
+    """The namespace that its number belongs to: a container has its own."""
     host: str
     exit_code: int | None = None
-    """How it ended, where its worker saw that; below zero the signal that killed it."""
+    """How it ended, if its worker saw that; below zero the signal that killed it."""
     adopted: bool = False
     """Whether a later attempt follows it than the one that launched it."""
 
@@ -50,12 +50,12 @@ def this_boot() -> str:
 
 
 def identify(pid: int) -> Identity:
-    """Tell which process has this number now."""
+    """Identify the process that has this number now."""
     return Identity(pid, _start_time(pid), this_boot(), _space(), socket.gethostname())
 
 
 def _start_time(pid: int) -> str:
-    """Read when a process was started; empty if there is none, or it is over and not yet reaped."""
+    """Read when a process was started; empty if it does not exist, or is over and not yet reaped."""
     try:
         state, *rest = (
             (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -73,9 +73,9 @@ def _space() -> str:
 
 
 def process_state(known: Identity) -> Whereabouts:
-    """Say what became of a process that another worker started; `elsewhere` if that cannot be told on this host.
+    """Say what became of a process that another worker started; `elsewhere` if this host cannot tell.
 
-    Another boot of the same host means that it is over. Another host, or a container's numbers, tell nothing.
+    Another boot of the same host means that it is over. Another host, or a container's numbers, say nothing.
     """
     if known.exit_code is not None:
         return "over"
@@ -89,7 +89,7 @@ def process_state(known: Identity) -> Whereabouts:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Tell whether there is a process that this user may not look at: another user's, where `/proc` is mounted so."""
+    """Return whether a process exists that this user may not see: another user's, if `/proc` is mounted to hide it."""
     if (PROC / str(pid)).exists():
         return False
     try:
@@ -102,10 +102,10 @@ def _is_hidden(pid: int) -> bool:
 
 
 def end_leftovers(known: Identity, mark: str) -> None:
-    """Kill what a program that is over has left in its group, before it is started anew beside that.
+    """Kill what a program that is over has left in its group, before it is started anew.
 
-    Its end was not seen, so its group's number may be another's by now: what it started has `mark` in its
-    environment.
+    Its end was not seen, so its group's number may have been reused: only processes with `mark` in their
+    environment are its own.
     """
     if known.boot == this_boot() and known.space == _space():
         for place in PROC.glob("[0-9]*"):
@@ -118,37 +118,37 @@ def _is_leftover(place: Path, group: int, mark: bytes) -> bool:
     try:
         state, _, own, *_ = (place / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return own == str(group) and state != "Z" and mark in (place / "environ").read_bytes().split(b"\0")
-    except (OSError, ValueError):  # it ended while it was looked at, or is another user's
+    except (OSError, ValueError):  # it ended while it was read, or is another user's
         return False
 
 
 class Orphan:
-    """A program whose worker is gone, followed to its end by another. `async with` ends it when that is cut off."""
+    """A program whose worker is gone, followed to its end by another worker. `async with` ends it if cut off."""
 
     def __init__(self, known: Identity, grace: float) -> None:
         self._known = known
         self._grace = grace
 
     async def over(self) -> None:
-        """Wait until it is over, and end what it left in its group. Its exit code is lost."""
+        """Wait until it is over, and kill what it left in its group. Its exit code is lost."""
         while process_state(self._known) == "runs":  # noqa: ASYNC110 - it is not a child of this process, so there is no signal
             await asyncio.sleep(LOOK_EVERY)
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        """Signal its group, if that can only be its own: a number is not reused while a group still has it."""
+        """Signal its group if that can only be its own: a number is not reused while a group still has it."""
         if _start_time(self._known.pid) in {"", self._known.started}:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._known.pid, number)
 
     async def __aenter__(self) -> Self:
-        """Take care of it."""
+        """Return it."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it, if it is not over."""
+        """End it if it still runs."""
         if process_state(self._known) != "runs":
             return
         try:

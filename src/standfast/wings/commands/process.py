@@ -1,6 +1,6 @@
-"""A program in a process group of its own: started once told, followed to its end, killed with all it started.
+"""A program in its own process group: started on a signal, followed to its end, killed with all it started.
 
-Which process it is (`Identity`) is known before its first instruction, so that it can be written down first and found
+Which process it is (`Identity`) is known before its first instruction, so that it can be recorded first and found
 again by another worker.
 """
 
@@ -27,22 +27,22 @@ from standfast.wings.commands.orphans import identify
 LAUNCH = Path(__file__).with_name("launch.py")
 CHUNK = 64 << 10
 LEFT_OVER = 1 << 20
-"""Bytes still read of an output once its program is gone: what has left the group may go on writing for good."""
+"""Bytes still read from an output once its program is gone: a process that left the group may write on forever."""
 
 
 class NotStarted(OSError):
-    """The program could not be started: for certain nothing of it ran."""
+    """The program could not be started: certainly nothing of it ran."""
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The last of what a program wrote, and whether it wrote more."""
+    """The end of a program's output, and whether there was more."""
 
     kept: bytes = b""
     cut: bool = False
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How a program ended: its exit code, below zero the signal that killed it; and what it wrote."""
+    """How a program ended: its exit code, below zero the signal that killed it; and its outputs."""
 
     code: int
     stdout: Output = Output()
@@ -50,7 +50,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class Tail:
-    """The last bytes of an output, of whatever length."""
+    """The last bytes of an output of any length."""
 
     def __init__(self, pipe: Any, cap: int) -> None:
         self._descriptor: int = pipe.fileno()
@@ -62,7 +62,7 @@ class Tail:
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
 
     def _read(self) -> bool:
-        """Take what is there; tell whether there was anything."""
+        """Read what is there; return whether there was anything."""
         try:
             chunk = os.read(self._descriptor, CHUNK)
         except BlockingIOError:
@@ -77,7 +77,7 @@ class Tail:
         return True
 
     def close(self) -> Output:
-        """Take what is left, up to a bound, and give what is kept."""
+        """Read what is left, up to a bound, and return what is kept."""
         if not self._pipe.closed:
             for _ in range(LEFT_OVER // CHUNK):
                 if not self._read():
@@ -88,7 +88,7 @@ class Tail:
 
 
 class Process:
-    """A program that waits for its start. `async with` makes sure that nothing of its group is left behind."""
+    """A program that waits for its start. `async with` ensures that nothing of its group is left behind."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class Process:
         self.identity = identify(self._process.pid)
 
     async def run(self) -> Exit:
-        """Let it start, and follow it to its end."""
-        with suppress(BrokenPipeError):  # it was killed while it waited, which its exit code tells
+        """Start it, and follow it to its end."""
+        with suppress(BrokenPipeError):  # it was killed while it waited, which its exit code shows
             os.write(self._gate, b"!")
         self._close_gate()
         code = await self._over()
@@ -139,7 +139,7 @@ class Process:
         return Exit(code, *self._end())
 
     async def _over(self) -> int:
-        """Wait until the program is over, and not yet reaped: until then its number is not reused.
+        """Wait until the program is over but not yet reaped: until then its number is not reused.
 
         Its exit code is read here: a later wait returns 0 if it was reaped before.
         """
@@ -147,7 +147,7 @@ class Process:
         return int(ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
 
     def _end(self) -> list[Output]:
-        """Kill what it left in its group, then bury it; give what is kept of its outputs."""
+        """Kill what it left in its group, then reap it; return what is kept of its outputs."""
         self._signal(signal.SIGKILL)
         self._process.wait()
         return [tail.close() for tail in self._tails]
@@ -163,7 +163,7 @@ class Process:
             self._gate = -1
 
     async def __aenter__(self) -> Self:
-        """Take care of it."""
+        """Return it."""
         return self
 
     async def __aexit__(
@@ -176,7 +176,7 @@ class Process:
             os.close(self._told)
 
     async def end(self) -> None:
-        """End it, if it is not over: ask, wait a while, and kill. A second cancellation kills at once."""
+        """End it if it still runs: ask, wait a while, then kill. A second cancellation kills at once."""
         self._close_gate()
         if self._process.returncode is not None:
             return
@@ -189,7 +189,7 @@ class Process:
 
 
 def _file_of(stdin: bytes | None) -> Any:
-    """Give a private file that a program can read: it outlives the worker, which a pipe does not."""
+    """Return a private file that a program can read: it outlives the worker, which a pipe does not."""
     if stdin is None:
         return Path(os.devnull).open("rb")
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it

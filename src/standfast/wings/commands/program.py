@@ -1,6 +1,6 @@
 """A `[commands.NAME]`: a program, and how it is run for a job. Its arguments are templates, filled without a shell.
 
-What a payload gives is one argument or a part of one, never more, and never the program. A value that begins with `-`
+A value of a payload is one argument or a part of one, never more, and never the program. A value that begins with `-`
 would be read as an option: it is refused, unless it stands directly behind a `--` that the configuration wrote.
 """
 
@@ -21,7 +21,7 @@ Ending = Literal["completed", "transient", "permanent", "uncertain", "snooze"]
 OTHER = "other"
 """The key in `exit_codes` for every code that it does not name."""
 KNOWN_CODES: dict[str, str] = {"0": "completed", "75": "transient", OTHER: "uncertain"}
-"""What exit codes mean unless they are told otherwise; 75 is what `sysexits.h` calls a temporary failure."""
+"""What exit codes mean unless configured otherwise; 75 is what `sysexits.h` calls a temporary failure."""
 HIGHEST_CODE = 255
 SNOOZE = 60.0
 """Seconds a snooze lasts, unless it says how long."""
@@ -30,7 +30,7 @@ LONGEST_GRACE = 4.0
 """Seconds between asking a program to end and killing it: a worker that stops waits for five."""
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OURS = "STANDFAST_"
-"""What the names of our own variables begin with."""
+"""The prefix of our own variables."""
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _KNOWN = re.compile(r"job\.id|payload(?:\.[^.{}]+)*")
@@ -45,30 +45,30 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     argv: tuple[str, ...]
     """The program and its arguments; `{payload.unit}` takes a value from the payload, `{job.id}` the job's id."""
     env: tuple[str, ...] = ()
-    """What it finds in its environment: `NAME` as the worker has it, or `NAME=value`. All else is left out."""
+    """Its environment: `NAME` as the worker has it, or `NAME=value`. Everything else is left out."""
     cwd: str | None = None
-    """The directory it runs in; else the worker's."""
+    """The directory it runs in; by default the worker's."""
     timeout: float | str | None = None
-    """How long it may take; else what its queue says."""
+    """How long it may take; by default what its queue says."""
     stdin: Literal["nothing", "payload"] = "nothing"
-    """Whether it can read the payload, as JSON, on standard input."""
+    """Whether it gets the payload, as JSON, on standard input."""
     exit_codes: dict[str, str] = {}
     """What its exit codes mean; see KNOWN_CODES."""
     postcondition: tuple[str, ...] = ()
-    """A program that tells whether the effect is there: exit code 0 is yes."""
+    """A program that checks whether the effect is there: exit code 0 means yes."""
     postcondition_absent: tuple[int, ...] = (1,)
-    """The exit codes by which it says no; any other tells nothing."""
+    """The exit codes that mean no; any other code decides nothing."""
     postcondition_timeout: float | str = 10.0
-    """How long it may take to tell."""
+    """How long this check may take."""
     output_cap: int = 16 << 10
-    """How many bytes of each of its outputs are kept, the last ones; 0 keeps nothing."""
+    """How many bytes of each output are kept, from its end; 0 keeps nothing."""
     grace: float | str = 3.0
     """How long after SIGTERM its process group is killed."""
     replay: ReplayMode = "verify_first"
-    """What follows an unknown outcome: a look (and a person, where there is none), a repeat, or a person."""
+    """What follows an unknown outcome: a look (or a person, if none is possible), a repeat, or a person."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not work."""
+        """Refuse settings that could not work."""
         _check_template("argv", self.argv)
         if self.postcondition:
             _check_template("postcondition", self.postcondition)
@@ -104,12 +104,12 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return _span("postcondition_timeout", self.postcondition_timeout)
 
     def ending(self, code: int) -> tuple[Ending, float]:
-        """Say what an exit code means, and how long a snooze lasts. Killed by a signal is below zero, and `other`."""
+        """Return what an exit code means, and how long a snooze lasts. Death by a signal is below zero, and `other`."""
         known = {**KNOWN_CODES, **self.exit_codes}
         return ending_of(known.get(str(code), known[OTHER]))
 
     def environment(self, ours: Mapping[str, str], worker: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Give the environment it runs in: a search path, a locale, what is asked for, and what names its job."""
+        """Return its environment: a search path, a locale, what is asked for, and the variables that name its job."""
         found = {"PATH": SEARCHED, "LANG": "C.UTF-8"}
         for variable in self.env:
             name, equals, value = variable.partition("=")
@@ -166,7 +166,7 @@ def _inside(place: str, value: Any, name: str) -> Any:
 
 
 def _text(place: str, value: Any) -> str:
-    """Give a value as an argument has it: text as it stands, numbers and booleans as JSON writes them."""
+    """Format a value as an argument: text as it is, numbers and booleans as JSON writes them."""
     if isinstance(value, str):
         if "\0" in value:
             raise CannotTell(f"{{{place}}} contains a NUL character, which no argument may contain")
@@ -177,7 +177,7 @@ def _text(place: str, value: Any) -> str:
 
 
 def _check_no_option(argument: str, text: str) -> None:
-    """Refuse a value that would be read as an option; one that the configuration itself began is meant to be one."""
+    """Refuse a value that would be read as an option, unless the configuration itself begins the argument with `-`."""
     if text.startswith("-") and not argument.startswith("-"):
         raise CannotTell(
             f"{argument} begins with '-' and would be read as an option; write '--' directly before it in the "
@@ -204,7 +204,7 @@ def _check_template(what: str, template: tuple[str, ...]) -> None:
 
 
 def _check_no_code(what: str, template: tuple[str, ...]) -> None:
-    """Refuse a place inside a program's text: the payload would be that program."""
+    """Refuse a placeholder inside a program's text: the payload would become part of that program."""
     for at, argument in enumerate(template):
         interprets = any(_INTERPRETER.fullmatch(each) for each in template[:at])
         if at and interprets and _places(argument) and _CODE_FOLLOWS.fullmatch(template[at - 1]):

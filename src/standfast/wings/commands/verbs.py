@@ -1,8 +1,8 @@
 """Commands: programs that do a queue's work, judged by their exit codes and by what their postcondition sees.
 
-What is launched is not done. Which process it is stands in the ledger before the program's first instruction (the
-receipt of an effect that is begun), and what came of it after its end. When its worker dies, the next attempt on the
-same machine finds the process: it waits for one that runs, and looks, or leaves it to a person, where it is over.
+A launched program is not done. Its process is recorded in the ledger before its first instruction (as the receipt of
+an effect that is begun), and its outcome after its end. When its worker dies, the next attempt on the same machine
+finds the process. If it runs, the attempt waits for it; if it is over, the attempt looks, or leaves it to a person.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from standfast.wings.http.sender import Sender
 EFFECT = "command"
 """The name of a command's effect in the ledger."""
 LONGEST_QUOTE = 500
-"""Characters of a program's last words that a failure's message quotes."""
+"""How many characters at the end of a program's output a failure's message quotes."""
 KILLED = -KILL
 PASSING = frozenset({"EAGAIN", "ENOMEM", "ENFILE", "EMFILE", "ETXTBSY", "EINTR", "EIO", "ENOSPC"})
-"""What may keep a program from starting now, and not for good."""
+"""Errors that may keep a program from starting now, but not for good."""
 
 
 class Commands:
@@ -52,7 +52,7 @@ class Commands:
         self._door = door
 
     def serve(self, queue: str, rules: QueueRules) -> None:
-        """Have the command that a queue's rules name do its work, if they name one."""
+        """Register the command that a queue's rules name, if they name one."""
         if rules.command is None:
             return
         command = self._commands.get(rules.command)
@@ -83,12 +83,12 @@ def _handler(queue: str, command: Command, door: Door) -> Handler:
 
 
 class PayloadCheck(msgspec.Struct, frozen=True):
-    """What a handler's `input` is to a command: a payload fits if the arguments can be filled from it."""
+    """The `input` of a command's handler: a payload fits if the arguments can be filled from it."""
 
     command: Command
 
     def model_validate_json(self, text: str | bytes) -> Any:
-        """Refuse a payload that does not fit, before it is run and, where this is known, before it is stored."""
+        """Refuse a payload that does not fit, before it is run and, where the command is known, before it is stored."""
         payload = msgspec.json.decode(text)
         for template in (self.command.argv, self.command.postcondition):
             filled(template, payload, "")
@@ -96,7 +96,7 @@ class PayloadCheck(msgspec.Struct, frozen=True):
 
 
 class CommandEffect(Effect):
-    """What a command does to the world: looked for by its postcondition, and by what became of its process."""
+    """What a command does to the world: checked by its postcondition, and by what became of its process."""
 
     def __init__(self, command: Command) -> None:
         super().__init__(EFFECT, timeout=command.looking + command.patience + 1)
@@ -104,11 +104,11 @@ class CommandEffect(Effect):
 
     @property
     def verifiable(self) -> bool:
-        """Always: also without a postcondition, one that still runs can be seen."""
+        """Always true: even without a postcondition, a process that still runs can be seen."""
         return True
 
     async def look(self, job: Job, trace: Trace, sender: Sender) -> Verdict:
-        """Tell whether it landed. One that still runs has not: the attempt that follows waits for it."""
+        """Return whether it landed. A process that still runs has not: the attempt that follows waits for it."""
         del sender
         known = identity(trace.receipt) if trace.begun else None
         where: Whereabouts | None = None if known is None else process_state(known)
@@ -134,7 +134,7 @@ class Runner:
         self._command = command
 
     async def run(self, job: Job) -> dict[str, Any] | Snooze | Failed:
-        """Launch it and follow it to its end; or follow what an earlier attempt launched, if that still runs."""
+        """Launch the program and follow it to its end; or follow what an earlier attempt launched, if it still runs."""
         entry = job.ledger.state_of(EFFECT)
         if entry is not None and job.ledger.is_there(EFFECT):
             if entry.state != "done":
@@ -149,7 +149,7 @@ class Runner:
         return ended if isinstance(ended, Snooze) else await self._checked(job, ended)
 
     async def _launched(self, job: Job, *, clean: bool) -> dict[str, Any] | Snooze:
-        """Run it; give what is kept of a success. What came to nothing leaves no intent in the ledger."""
+        """Run the program; return what is kept of a success. A run without an effect leaves no intent in the ledger."""
         begun = time.monotonic()
         try:
             ended = await self._followed(job)
@@ -168,8 +168,8 @@ class Runner:
         raise failure(_describe(ended), error_kind=kind)
 
     async def _followed(self, job: Job) -> Exit:
-        """Write down what is about to run, then let it run."""
-        before = job.ledger.state_of(EFFECT)  # what is known of an earlier one stays until this one is known
+        """Record what is about to run, then run it."""
+        before = job.ledger.state_of(EFFECT)  # what is known of an earlier process stays until this one is known
         await job.ledger.write(job.ledger.intent(EFFECT, None if before is None else before.receipt))
         command = self._command
         async with Process(
@@ -185,7 +185,7 @@ class Runner:
                 ended = await process.run()
             except asyncio.CancelledError:
                 await process.end()
-                with suppress(StandfastError):  # it is over: what follows has only less to go by
+                with suppress(StandfastError):  # it is over: the next attempt only has less to go by
                     await _note(job, process.identity, KILLED)
                 raise
             if command.ending(ended.code)[0] == "uncertain":
@@ -193,7 +193,7 @@ class Runner:
             return ended
 
     async def _adopted(self, job: Job, known: Identity) -> dict[str, Any] | Failed:
-        """Follow what an earlier attempt launched. Its exit code went with its worker: only a look can tell."""
+        """Follow what an earlier attempt launched. Its exit code was lost with its worker: only a look can tell."""
         await _note(job, known)  # as it stands, so that it is this attempt's: a trace that another one takes is history
         await _note(job, msgspec.structs.replace(known, adopted=True))
         async with Orphan(known, self._command.patience) as orphan:
@@ -206,7 +206,7 @@ class Runner:
         return await self._checked(job, {"exit_code": None, "adopted": True})
 
     async def _checked(self, job: Job, result: dict[str, Any]) -> dict[str, Any] | Failed:
-        """Believe a success once the postcondition sees it, and keep its receipt."""
+        """Accept a success once the postcondition sees it, and keep its receipt."""
         if self._command.postcondition:
             try:
                 seen = await postcondition(self._command, job)
@@ -220,7 +220,7 @@ class Runner:
 
 
 async def _note(job: Job, process: Identity, code: int | None = None) -> None:
-    """Write down which process the effect is that was begun, and how it ended."""
+    """Record which process the begun effect is, and how that process ended."""
     trace = msgspec.json.encode(msgspec.structs.replace(process, exit_code=code)).decode()
     await job.ledger.write(job.ledger.intent(EFFECT, trace))
 
@@ -243,7 +243,7 @@ async def postcondition(command: Command, job: Job) -> Verdict:
 
 
 def environment(command: Command, job: Job) -> dict[str, str]:
-    """Give the environment of a program, with what names its job to receivers, and its trace if there is one."""
+    """Return the environment of a program, with variables that name its job, and its trace if there is one."""
     traceparent = current()
     return command.environment(
         {
@@ -258,7 +258,7 @@ def environment(command: Command, job: Job) -> dict[str, str]:
 
 
 def identity(receipt: Any) -> Identity | None:
-    """Read which process an effect that was begun is; None if the program was never let go."""
+    """Read which process an effect that was begun is; None if the program was never started."""
     try:
         return msgspec.convert(receipt, Identity)
     except msgspec.ValidationError:
@@ -266,7 +266,7 @@ def identity(receipt: Any) -> Identity | None:
 
 
 def _not_started(error: NotStarted) -> Transient | Permanent:
-    """Judge what kept a program from starting: for certain nothing of it ran."""
+    """Judge what kept a program from starting: certainly nothing of it ran."""
     kind = errno.errorcode.get(error.errno or 0, "OSError")
     message = f"it could not be started: {error.strerror or error}: {error.filename or ''}".rstrip(": ")
     if kind in PASSING:
@@ -277,7 +277,7 @@ def _not_started(error: NotStarted) -> Transient | Permanent:
 
 
 def _unverified(message: str, cls: Class) -> Failed:
-    """Judge a program that says it is done, where the world does not say so."""
+    """Judge a program that says it is done, although its postcondition does not confirm it."""
     advice = reason("unverified").advice
     failure = Failure(cls=cls, landed=Landed.MAYBE, reason_code="unverified", message=message, advice=advice)
     return Failed(failure, said=True)
@@ -292,14 +292,14 @@ def _exit_text(code: int) -> str:
 
 
 def _describe(ended: Exit) -> str:
-    """Say how a program ended, with its last words."""
+    """Say how a program ended, with the end of its output."""
     how = _exit_text(ended.code)
     words = _words(ended.stderr).strip() or _words(ended.stdout).strip()
     return f"{how}: {printable(words[-LONGEST_QUOTE:])}" if words else how
 
 
 def _result(ended: Exit, took: float) -> dict[str, Any]:
-    """Give what is stored of a success."""
+    """Return what is stored of a success."""
     result = {
         "exit_code": ended.code,
         "stdout": _words(ended.stdout),
@@ -310,7 +310,7 @@ def _result(ended: Exit, took: float) -> dict[str, Any]:
 
 
 def _words(output: Output) -> str:
-    """Give an output as text without secrets. Half a secret cannot be told as one: a line that was cut goes whole."""
+    """Return an output as text without secrets. Half a secret is not recognised: a line that was cut is dropped."""
     text = output.kept.decode(errors="replace").replace("\0", "\ufffd")
     whole = text.partition("\n")[2] if output.cut and "\n" in text else text
     return redacted_text(whole, longest=len(whole))

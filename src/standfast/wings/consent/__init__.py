@@ -1,1 +1,1 @@
-"""Consent: what a session allows the handlers that ask for it."""
+"""Consent: which handlers a session may run, if they ask for consent."""

@@ -1,4 +1,4 @@
-"""Consent as an attempt meets it: its session is asked before a handler that needs it is entered."""
+"""Consent as an attempt meets it: checked before a handler that needs it is entered."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from standfast.wings.consent.words import NOBODY, Attempt, Ruling
 
 
 async def enter(store: Store, running: Running, handler: Handler, _job: object) -> Unconsented | NotEntered | None:
-    """Ask for consent before a handler that needs it is entered; give how the attempt ends without it."""
+    """Check consent before a handler that needs it is entered; return how the attempt ends without it."""
     return await consented(store, running.claim) if handler.declaration.consent else None
 
 
 async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | None:
-    """Ask the grants of a job's session before its handler is entered; None lets it go on, and has spent what it takes.
+    """Check the grants of a job's session before its handler is entered. None lets it go on; any use needed is spent.
 
-    A store that does not answer is no yes.
+    A store that does not answer does not mean yes.
     """
     asking = attempt_of(claim)
     try:
@@ -40,11 +40,11 @@ async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | No
 
 
 def name_session(session: str) -> str:
-    """Word whose jobs a session's are."""
+    """Name a session in a sentence."""
     return f"session {session}" if session else "jobs without a session"
 
 
 def attempt_of(claim: Claim) -> Attempt:
-    """Word an attempt as the grants are asked about it."""
+    """Return an attempt in the form in which grants judge it."""
     session = claim.details.session or NOBODY
     return Attempt(session, claim.queue, claim.handler, claim.identity, first=claim.never_ran)

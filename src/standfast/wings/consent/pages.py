@@ -1,6 +1,6 @@
-"""Pages about consent: the jobs that wait for a person's answer, and what counts now.
+"""Pages about consent: the jobs that wait for a person's answer, and the answers in force.
 
-The answer is given on the job's page, with what will be done in sight.
+The answer is given on the job's page, which shows what will be done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SHOWN = 200
 
 
 async def list_page(visit: Visit) -> RenderedPage:
-    """Show what waits for an answer, the oldest first, and what was granted or denied."""
+    """Show the jobs that wait for an answer, the oldest first, and what was granted or denied."""
     asks = [each for each in await visit.sf.consent.asks() if visit.grant.reaches(each["queue"])]
     grants = [
         each
@@ -35,7 +35,7 @@ async def list_page(visit: Visit) -> RenderedPage:
 
 
 def what_is_asked(visit: Visit, job: JobView) -> dict[str, Any] | None:
-    """Give what a job's page shows of the consent that the job waits for; None if it waits for none."""
+    """Return what a job's page shows about the consent that it waits for; None if it waits for none."""
     if not awaits_consent(job):
         return None
     payload = job_for(job, visit.grant).get("payload")

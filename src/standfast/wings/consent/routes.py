@@ -1,6 +1,6 @@
-"""Routes about consent: what waits for a person's answer, what counts, and the answers.
+"""Routes about consent: the jobs that wait for a person's answer, the answers in force, and answering.
 
-An answer is a person's: a producer's token, one made for sessions, and one that works in the session itself give none.
+A person must answer: a producer's token, one made for sessions, or one that works in the session itself may not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Hash = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class WantedConsents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which session; of all without one."""
+    """Of which session; without one, of all."""
 
     session: str | None = None
 
@@ -57,7 +57,7 @@ class DenialOfJob(OptionalReasonBody, frozen=True, forbid_unknown_fields=True):
 
 
 class TakenBack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What counts no more: answers to a session about one handler, or all; without `session`, to jobs without one."""
+    """What to revoke: answers to a session about one handler, or all; without `session`, to jobs without one."""
 
     session: str | None = None
     handler: str | None = None
@@ -65,7 +65,7 @@ class TakenBack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def consents(call: Call) -> Answer:
-    """List what counts now and which jobs wait for an answer."""
+    """List the answers in force and the jobs that wait for one."""
     session = call.query.session
     grants, asks = await call.sf.consent.list(session), await call.sf.consent.asks(session)
     reached = [each for each in grants if call.grant.queues is None or call.grant.reaches(_queue_of(each["handler"]))]
@@ -100,7 +100,7 @@ async def _answer(call: Call, **options: Any) -> Answer:
 
 
 async def revoke(call: Call) -> Answer:
-    """Take back what a session was told."""
+    """Revoke answers to a session."""
     given: TakenBack = call.body
     await _check_target(call, given.session, given.handler or EVERY)
     number = await call.sf.consent.revoke(
@@ -110,7 +110,7 @@ async def revoke(call: Call) -> Answer:
 
 
 async def _check_target(call: Call, session: str | None, handler: str) -> None:
-    """Refuse an answer that is not this caller's to give: by who it is, and by the queues it reaches."""
+    """Refuse an answer that the caller may not give: because of who they are, or of the queues they reach."""
     _check_person(call, session)
     if call.grant.queues is None:
         return

@@ -1,4 +1,4 @@
-"""What becomes of a job whose session has not consented."""
+"""What happens to a job whose session has not consented."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from standfast.views import JobView
 
 REQUIRED = "consent_required"
 WITHDRAWN = "withdrawn by its own session"
-"""Why a job ended that waited for consent, where who asked for it wants it no more."""
+"""Why a job that waited for consent ended, if its own session no longer wants it."""
 
 
 class AwaitsConsent(Carried, frozen=True):
     """Says that nothing failed: a person is asked first."""
 
     def next_step(self, _end: Transition) -> tuple[int, str]:
-        """Say what it waits for. It is no error: the handler was not entered."""
+        """Say what it waits for. This is not an error: the handler was not entered."""
         return logging.WARNING, "nothing of it ran; it waits for consent, and goes on by itself once a person gives it"
 
 
 def unconsented(claim: Claim, outcome: Unconsented, _rules: QueueRules, _roll: float) -> Transition:
-    """Keep a job until its session consents, or let it die if that said no. Nothing was tried."""
+    """Hold a job until its session consents, or let it die if consent was denied. Nothing was tried."""
     if outcome.denied:
         return die(claim, never("consent_denied", outcome.message), begun=False)
     asked = never(REQUIRED, outcome.message)
@@ -33,17 +33,17 @@ def unconsented(claim: Claim, outcome: Unconsented, _rules: QueueRules, _roll: f
 
 
 def release(job: JobRef, *, by: str, reason: str) -> Transition:
-    """Let a held job go on that got the answer it waited for: nothing was tried since, so this is no replay."""
+    """Release a held job that got the answer it waited for: nothing was tried since, so this is not a replay."""
     return job.moved(Move.RELEASE, *asked_by(by, reason))
 
 
 def awaits_consent(job: JobView) -> bool:
-    """Tell whether a job is held until a person consents: a replay would only ask the same again."""
+    """Return whether a job is held until a person consents: a replay would only ask the same again."""
     return job.state == State.HELD and job.failure is not None and job.failure.reason_code == REQUIRED
 
 
 def not_replayed(job: JobView) -> dict[str, str]:
-    """Word the replay of a job that waits for consent: it is asked for, and nothing was put back to work."""
+    """Word the refusal to replay a job that waits for consent: it is asked for, and nothing was put back to work."""
     whose = f"session {job.session}" if job.session else "jobs without a session"
     return {
         "outcome": REQUIRED,

@@ -17,12 +17,12 @@ from standfast.wings.consent.rules import REQUIRED
 from standfast.wings.consent.words import Attempt, Grant, Ruling, Use, ruling
 
 BITE = 200
-"""How many held jobs one look takes up."""
+"""How many held jobs are read at once."""
 FIELDS = Grant.__struct_fields__
 
 
 class ConsentRequest(NamedTuple):
-    """What a job is held for. Field order is the statement's; `state` and `token` are the job's."""
+    """A job that is held for consent. Fields are in the statement's order; `state` and `token` are the job's."""
 
     n: int
     job: str
@@ -37,25 +37,25 @@ class ConsentRequest(NamedTuple):
     gate: str | None
     details: str
     risk: Risk | None
-    """The handler's; the caller's is in `details`."""
+    """The handler's risk; the caller's is in `details`."""
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt that asked, as it would ask again."""
+        """The attempt that asked, in the form in which it would ask again."""
         return Attempt(self.session, self.queue, self.handler, self.job, bool(self.first))
 
 
 class GrantRequest(msgspec.Struct, frozen=True):
-    """Something to be said to a session, and the decision that is chained with it."""
+    """An answer for a session, and the decision that is chained with it."""
 
     grant: Grant
     decision: Decision
     job: str | None = None
-    """The one work that it is for: that has its use at once, and no other job can take it."""
+    """The one job that it is for: it has its use at once, and no other job can take it."""
 
 
 class RevokeRequest(msgspec.Struct, frozen=True):
-    """What is taken back from a session: of one handler, or with none everything."""
+    """The answers of a session to revoke: for one handler, or all if none is named."""
 
     session: str
     queue: str | None
@@ -67,7 +67,7 @@ class RevokeRequest(msgspec.Struct, frozen=True):
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """File what jobs are held for, with the move that holds them; what goes another way is asked no more."""
+    """File the requests of jobs that are held for consent, with the move; drop those of jobs that move on."""
     concerned = [each for each in moved if each.move is Move.HOLD or each.source is State.HELD]
     left = [each.n for each in concerned if each.source == State.HELD]
     if left:
@@ -83,7 +83,7 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 
 def _let_go(round_: Round, released: Sequence[Transition]) -> Script[None]:
-    """Have jobs begin anew that got their answer, each with the use of the consent that lets it go."""
+    """Start a new round for jobs that got their answer, and spend the use of the consent that releases each."""
     numbers = text([each.n for each in released])
     yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None, "approval": None}
     yield "open_round", {"numbers": numbers, "now": round_.now}
@@ -92,7 +92,7 @@ def _let_go(round_: Round, released: Sequence[Transition]) -> Script[None]:
 
 
 def _spend(round_: Round, use: Use) -> Script[None]:
-    """Take a use of a grant for a job. Where none is left any more, the job asks again before it is entered."""
+    """Spend a use of a grant for a job. If none is left any more, the job asks again before it is entered."""
     if (yield "count_consent", {"id": use.grant}):
         yield "spend_consent", {"id": use.grant, "job": use.job, "now": round_.now}
 
@@ -101,12 +101,12 @@ def _wants_consent(moved: Transition) -> bool:
     return moved.failure is not None and moved.failure.reason_code == REQUIRED
 
 
-# --- by themselves
+# --- transactions of their own
 
 
 @writes()
 def enter(round_: Round, attempts: Sequence[Attempt]) -> Script[list[Ruling]]:
-    """Judge attempts by the grants of their sessions, and spend what each needs: two never spend the same use."""
+    """Judge attempts by the grants of their sessions, and spend what each needs: no use is ever spent twice."""
     found: dict[Attempt, Ruling] = {}
     for each in sorted(attempts, key=lambda attempt: attempt.session):
         ruling = yield from _ruling(round_.now, each, "lock_consents")
@@ -125,7 +125,7 @@ def _ruling(now: float, attempt: Attempt, statement: str) -> Script[Ruling]:
 
 @writes()
 def give(round_: Round, given: Sequence[GrantRequest]) -> Script[list[None]]:
-    """Write down what was said to sessions, each with its decision."""
+    """Store answers for sessions, each with its decision."""
     rows = [tuple(getattr(each.grant, name) for name in FIELDS) for each in given]
     yield "give_consents", sorted(rows)
     for each in given:
@@ -139,7 +139,7 @@ def give(round_: Round, given: Sequence[GrantRequest]) -> Script[list[None]]:
 
 @writes()
 def take_back(round_: Round, takings: Sequence[RevokeRequest]) -> Script[list[int]]:
-    """Have what was said to sessions count no more; answer each with how much that was."""
+    """Revoke answers; return for each request how many that was."""
     answers = []
     for each in takings:
         given = {"session": each.session, "queue": each.queue, "handler": each.handler, "now": round_.now}
@@ -156,40 +156,40 @@ def take_back(round_: Round, takings: Sequence[RevokeRequest]) -> Script[list[in
 
 
 def judge(attempt: Attempt, now: float) -> Script[Ruling]:
-    """Say what the grants say about an attempt; nothing is spent."""
+    """Judge an attempt by the grants; nothing is spent."""
     return (yield from _ruling(now, attempt, "consents_of"))
 
 
 def list_grants(session: str | None, now: float, limit: int) -> Script[list[Grant]]:
-    """Read what counts, of one session or of all."""
+    """Read the answers in force, of one session or of all."""
     rows = yield "list_consents", {"session": session, "now": now, "limit": limit}
     return [_grant(row) for row in rows]
 
 
 def asks(session: str | None, limit: int = BITE) -> Script[list[ConsentRequest]]:
-    """Read what jobs are held for, the oldest first."""
+    """Read the jobs that are held for consent, the oldest first."""
     return [ConsentRequest(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
 
 
 def asks_by_queue(since: float) -> Script[dict[str, tuple[int, int]]]:
-    """Count the jobs of each queue that wait for consent, and those of them that ask for it since a moment."""
+    """Count the jobs of each queue that wait for consent, and those of them that began to wait after a moment."""
     rows = yield "asks_by_queue", {"since": since}
     return {queue: (number, lately) for queue, number, lately in rows}
 
 
 def ask_of(job_id: str) -> Script[ConsentRequest | None]:
-    """Read what a job is held for, if it waits for consent."""
+    """Read the request of a job, if it waits for consent."""
     rows = yield "ask_of", {"id": job_id}
     return ConsentRequest(*rows[0]) if rows else None
 
 
 def asks_consent(queue: str, handler: str) -> Script[bool]:
-    """Tell whether a handler is entered only for sessions that consented."""
+    """Return whether a handler is entered only for sessions that consented."""
     return bool((yield "asks_consent", {"queue": queue, "handler": handler}))
 
 
 def answered_requests(now: float) -> Script[list[tuple[ConsentRequest, Ruling]]]:
-    """Read the held jobs that something was said about since, with what that is; each use is counted once."""
+    """Read the held jobs that now have an answer, with the answer; each use is counted once."""
     found: list[tuple[ConsentRequest, Ruling]] = []
     spent: dict[str, int] = {}
     for row in (yield "answered_asks", {"now": now, "limit": BITE}):
@@ -206,7 +206,7 @@ def answered_requests(now: float) -> Script[list[tuple[ConsentRequest, Ruling]]]
 
 
 def prune(now: float, limit: int) -> Script[None]:
-    """Delete what does not count any more."""
+    """Delete what is no longer in force."""
     yield "delete_consent_uses", {"before": now, "limit": limit}
     yield "delete_consents", {"before": now, "limit": limit}
 

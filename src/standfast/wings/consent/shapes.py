@@ -1,4 +1,4 @@
-"""What routes about consent answer."""
+"""The answers of routes about consent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ConsentGiven(msgspec.Struct, frozen=True, kw_only=True):
     """What a session is allowed or denied; `session` is null for jobs without one, `handler` `*` is every handler."""
 
     id: str | None
-    """Null where one job was denied: that is no answer to its session."""
+    """Null if one job was denied: that is not an answer to its session."""
     session: str | None
     handler: str
     mode: Mode
@@ -48,13 +48,13 @@ class ConsentAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsentList(TypedDict):
-    """What counts now, and the jobs that wait for an answer."""
+    """The answers in force, and the jobs that wait for one."""
 
     items: list[ConsentGiven]
     asks: list[ConsentAsked]
 
 
 class ConsentsRevoked(TypedDict):
-    """How many consents count no more."""
+    """How many consents were revoked."""
 
     revoked: int

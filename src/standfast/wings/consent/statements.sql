@@ -16,7 +16,7 @@ SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: lock_consents
 -- locks: consent
--- Spending one locks them until the commit.
+-- A transaction that spends one locks them until its commit.
 SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id FOR UPDATE
 
@@ -63,7 +63,7 @@ ORDER BY granted_at DESC, id LIMIT :limit
 
 -- name: file_asks
 -- locks: consent
--- What names the work is the job's id, and with an amended payload its generation; `first` is Claim.first_hand.
+-- The work is named by the job's id, and with an amended payload also by its generation; `first` is Claim.never_ran.
 INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
 SELECT b.n, iif(b.generation > 0, b.id || '~g' || b.generation, b.id), coalesce(b.details->>'session', ''), j.queue, j.handler,
   j.attempts = 0 AND j.landed IS NOT 'maybe' AND coalesce(e.replays, 0) = 0, :now

@@ -1,4 +1,4 @@
-"""Consent: what a session allows the handlers that ask for it, and what becomes of jobs that wait for a yes."""
+"""Consent: which handlers a session may run, if they ask for consent, and what happens to jobs that wait for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from standfast.wings.records import reads
 from standfast.wings.records.view import cancelled_by, job_view, moments
 
 ONCE = 86400.0
-"""Seconds a grant for one job waits for it, unless it says otherwise."""
+"""Seconds a grant for one job is valid, unless it says otherwise."""
 LONGEST_REASON = 2000
 MOST_LISTED = 1000
 BLANKET = Target(EVERY, EVERY)
@@ -83,12 +83,12 @@ class Consent:
         seconds: float | str | timedelta | None = None,
         uses: int | None = None,
     ) -> dict[str, Any]:
-        """Allow a session a handler, or deny it; what waits for that goes on, or dies. None is jobs without a session.
+        """Allow a session a handler, or deny it; jobs waiting for it go on, or die. None means jobs without a session.
 
-        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as may be
-        (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, and then only for
+        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as is
+        allowed (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, but only for
         what the session does first-hand: it covers no retry and no replay. A name that no process ever declared is
-        refused; written out as `queue/handler` it is taken, for a program that comes later, with a `warning`.
+        refused; written out as `queue/handler` it is accepted, for a program that comes later, with a `warning`.
         """
         await self._ready()
         whose, target = _session(session), await self._target(handler)
@@ -153,8 +153,8 @@ class Consent:
     ) -> dict[str, Any]:
         """Answer one job that waits for consent. `once` lets exactly this job run, its repeats included.
 
-        `timed` and `always` are a grant to its session for this handler, for the jobs that come later too. `deny` ends
-        this job, and no other. With `payload_sha256`, only if the payload is still the one that was shown.
+        `timed` and `always` are a grant to its session for this handler, for later jobs too. `deny` ends this job, and
+        no other. With `payload_sha256`, the answer counts only if the payload is still the one that was shown.
         """
         await self._ready()
         ask, letter = await self._waiting(id, payload_sha256)
@@ -184,7 +184,7 @@ class Consent:
             raise NotALetter(f"job {ask.id} does not wait for consent any more; nothing was withdrawn")
 
     async def _waiting(self, id: str, payload_sha256: str | None) -> tuple[ConsentRequest, JobView]:
-        """Find what a job waits for; raise if it does not, or if its payload is another than was shown."""
+        """Find the request of a job; raise if it does not wait, or if its payload is not the one that was shown."""
         wanted = id_of(id)
         record = await self._store.read(reads.job(wanted, self._store.boot()))
         if record is None:
@@ -209,7 +209,7 @@ class Consent:
             raise NotALetter(f"job {ask.id} does not wait for consent any more; nothing was denied")
 
     async def check(self, session: str | None, handler: Any) -> dict[str, Any]:
-        """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
+        """Say what a new job of this session would get: `allowed`, `ask` or `denied`. Asking spends nothing."""
         await self._ready()
         whose, target = _session(session), await self._target(handler)
         ruling_ = await self._judged(whose, target)
@@ -219,9 +219,9 @@ class Consent:
     async def revoke(
         self, session: str | None, handler: Any = None, *, by: str | None = None, reason: str | None = None
     ) -> int:
-        """Take back what a session was told about a handler, or all of it; give how many grants that were.
+        """Revoke a session's answers about a handler, or all of them; return how many that was.
 
-        What runs goes on. A job that had used the grant asks again before its next attempt.
+        Running jobs continue. A job that had used the grant asks again before its next attempt.
         """
         await self._ready()
         whose = _session(session)
@@ -234,7 +234,7 @@ class Consent:
         return await self._store.write(consents.take_back, RevokeRequest(whose, queue, name, decision))
 
     async def list(self, session: str | None = None) -> Grants:
-        """List what counts now, the newest first: of one session, or of all."""
+        """List the answers in force, the newest first: of one session, or of all."""
         await self._ready()
         whose = None if session is None else _session(session)
         return [
@@ -261,7 +261,7 @@ class Consent:
         ]
 
     def foreseen(self, queue: str, handler: str) -> dict[str, Any]:
-        """Say what a handler would do, as far as this process has its code: its first sentences, and its effects."""
+        """Return what a handler would do, if this process has its code: its first sentences, and its effects."""
         found = self._registry.find(queue, handler)
         about = None if found is None else inspect.cleandoc(found.__doc__ or "")
         return {
@@ -274,7 +274,7 @@ class Consent:
     # --- for workers
 
     async def sweep(self) -> int:
-        """Release held jobs that got consent, and let those die that were denied. Any worker can."""
+        """Release held jobs that got consent, and let those die that were denied. Any worker can do this."""
         went = 0
         while moves := [
             await self._settle(*each) for each in await self._store.read(consents.answered_requests(self._store.now()))
@@ -293,7 +293,7 @@ class Consent:
         return await self._denied(ask, f"{ask.queue}/{ask.handler} is denied to {name_session(ask.session)}")
 
     async def _denied(self, ask: ConsentRequest, message: str) -> Transition:
-        """Decide that a job which waits for consent dies without it."""
+        """Decide that a job that waits for consent dies without it."""
         job = _held_job(ask)
         record = await self._store.read(reads.job(ask.id, self._store.boot()))
         present = self._policy.policy_now(self._store)
@@ -309,7 +309,7 @@ class Consent:
         return await meant(handler, self._registry, lambda name: self._store.read(queue_scripts.places(name)))
 
     async def _undeclared(self, handler: Any, target: Target) -> str | None:
-        """Say that no process has declared a handler; refuse one that is not even written out as queue/handler."""
+        """Word that no process has declared a handler; refuse one that is not written out as queue/handler."""
         here = target == BLANKET or target.handler in self._registry.built_in or self._registry.find(*target)
         if here or target in await self._store.read(queue_scripts.places(_handler_name(target))):
             return None
@@ -385,7 +385,7 @@ def _mode(mode: object) -> Mode:
 
 
 def _uses(mode: str, uses: object) -> int | None:
-    """Read how many jobs a grant is good for: one, if it is for once; a no is never used up."""
+    """Read for how many jobs a grant is: one, if its mode is once; a denial is never used up."""
     if uses is None:
         return 1 if mode == "once" else None
     if type(uses) is not int or not 1 <= uses < 2**31 or mode == "deny" or (mode == "once" and uses != 1):

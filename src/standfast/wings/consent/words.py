@@ -1,4 +1,4 @@
-"""Consent as values: what a session was allowed or forbidden to do, and what that says about one attempt."""
+"""Consent as values: what a session was allowed or denied, and what that means for one attempt."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from standfast.lifecycle import Carried
 Mode = Literal["once", "timed", "always", "deny"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 EVERY = "*"
-"""The handler of a blanket grant: one for whatever the session does first-hand."""
+"""The handler of a blanket grant: one for anything that the session does first-hand."""
 NOBODY = ""
 """The session of jobs that have none."""
 TIMED = 3600.0
-"""Seconds a timed grant lives, unless it says otherwise."""
+"""Seconds a timed grant is valid, unless it says otherwise."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """One grant or denial to a session. Field order is the statement's; times are queue time."""
+    """One grant or denial to a session. Fields are in the order of the statement's columns; times are queue time."""
 
     id: str
     session: str
@@ -41,27 +41,27 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return self.handler == EVERY
 
     def lives(self, now: float) -> bool:
-        """Whether it still counts."""
+        """Return whether it is in force."""
         return self.revoked_at is None and self.expires_at > now
 
     def covers(self, queue: str, handler: str) -> bool:
-        """Whether it is about this handler."""
+        """Return whether it is about this handler."""
         return self.blanket or (self.queue == queue and self.handler == handler)
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """An attempt that asks. `first` says that nothing of the job ran before: a blanket grant covers only that."""
+    """An attempt that asks. `first` means that nothing of the job ran before: a blanket grant covers only that."""
 
     session: str
     queue: str
     handler: str
     job: str
-    """What names the work: an amended payload is other work."""
+    """Identifies the work: with an amended payload it is other work."""
     first: bool
 
 
 class Ruling(NamedTuple):
-    """What the grants say: go on (by which), ask, or never; and whether a use of the grant is spent by it."""
+    """What the grants say: go on (by which), ask, or never; and whether that spends a use of the grant."""
 
     verdict: Literal["allowed", "ask", "denied"]
     grant: str | None = None
@@ -79,10 +79,11 @@ class Use(Carried, frozen=True, order=True):
 
 
 def ruling(attempt: Attempt, grants: Iterable[Grant], spent: Iterable[str], now: float) -> Ruling:
-    """Say whether an attempt may enter its handler. `spent` names the grants this very job has used before.
+    """Decide whether an attempt may enter its handler. `spent` names the grants that this job has used before.
 
-    A no wins over every yes. A blanket grant does not travel in time: it covers no retry and no replay. What has its
-    use already, whatever became of that attempt, needs no second one; else what spends nothing is taken first.
+    A denial wins over every grant. A blanket grant does not extend in time: it covers no retry and no replay. A job
+    that has its use already, whatever became of that attempt, needs no second one; otherwise a grant without a limit of
+    uses goes first.
     """
     living = [grant for grant in grants if grant.lives(now) and grant.covers(attempt.queue, attempt.handler)]
     for grant in living:

@@ -1,1 +1,1 @@
-"""Health, counts and measures of the whole store."""
+"""Health, counts and measurements of the whole store."""

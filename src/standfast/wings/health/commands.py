@@ -70,7 +70,7 @@ def doctor(*, full: bool, url: str | None, as_json: bool) -> None:
 
 
 def _examine(url: str | None, *, full: bool) -> dict[str, Any]:
-    """Ask the application; where not even that can be built, the reason is the finding."""
+    """Ask the application; if it cannot even be built, report the reason as the finding."""
     try:
         return ask(url, lambda sf: sf.doctor(full=full))
     except StandfastError as error:

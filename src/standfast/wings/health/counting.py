@@ -1,6 +1,6 @@
-"""How many jobs of each queue are where: exact at any size, and no dearer for a million than for one.
+"""How many jobs of each queue are in which state: exact, and as cheap for a million jobs as for one.
 
-Nothing here walks the jobs that wait. `docs/decisions.md` ("Counts") says why the numbers are exact.
+Nothing here walks through waiting jobs. `docs/decisions.md` ("Counts") says why the numbers are exact.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 
 SLOT, HOUR = 10, 3600
-"""Seconds by which jobs that are due later are counted together: the first up to a full hour, then the second."""
+"""Jobs that are due later are counted in slots of this many seconds: SLOT up to a full hour, HOUR after it."""
 UNSUMMED = 2_000
-"""With so many rows of counters that no worker has put together, whoever reads them does it first."""
+"""From this many rows of counters that no worker has summed up, a reader sums them up first."""
 
 
 class QueueCounts(NamedTuple):
-    """How many jobs of one queue are where. Due, scheduled and parked ones are all of those that are queued."""
+    """How many jobs of one queue are in which state. `queued` is the sum of due, scheduled and parked."""
 
     queued: int = 0
     scheduled: int = 0
@@ -31,12 +31,12 @@ class QueueCounts(NamedTuple):
 
     @property
     def due(self) -> int:
-        """Those that could start now."""
+        """The jobs that could start now."""
         return self.queued - self.scheduled - self.parked
 
     @property
     def letters(self) -> int:
-        """Those that stopped and need a person."""
+        """The jobs that stopped and need a person."""
         return self.dead + self.held
 
 
@@ -54,10 +54,10 @@ def job_counts(now: float) -> Script[JobCounts]:
 
 
 def _edges(now: float) -> dict[str, float]:
-    """Give where each way of counting what is due later begins.
+    """Return where each way of counting later jobs begins.
 
-    What is due within the next slot is counted job by job: a process whose clock is ahead may have made it claimable
-    already, which no slot tells.
+    Jobs due within the next slot are counted one by one: a process whose clock is ahead may have made them claimable
+    already, which the slots do not show.
     """
     slot = int(now // SLOT) + 2
     hour = -(-slot * SLOT // HOUR)
@@ -65,7 +65,7 @@ def _edges(now: float) -> dict[str, float]:
 
 
 class Miscount(NamedTuple):
-    """A count that is not what the jobs themselves say."""
+    """A count that differs from what the jobs themselves say."""
 
     queue: str
     what: str
@@ -77,7 +77,7 @@ WALKED = ("due", "scheduled", "parked", "waiting", "running", "dead", "held")
 
 
 def miscounts(now: float) -> Script[list[Miscount]]:
-    """Walk through all jobs that are not final, and name each count that is wrong: there should never be one."""
+    """Walk through all jobs that are not final, and return each count that is wrong: there should never be one."""
     counts = yield from job_counts(now)
     walked = {(queue, what): number for queue, what, number in (yield "walked_counts", {"now": now})}
     queues = sorted({*counts, *(queue for queue, _ in walked)})
@@ -90,13 +90,13 @@ def miscounts(now: float) -> Script[list[Miscount]]:
 
 
 def _past_slots(now: float) -> dict[str, int]:
-    """Give the slots before which none is read any more, even by a process whose clock is an hour late."""
+    """Return the slots before which no process reads any more, not even one whose clock is an hour late."""
     return {"slot": int((now - HOUR) // SLOT), "hour": int((now - HOUR) // HOUR)}
 
 
 @writes()
 def sum_up(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Put counters together and forget times that have passed, unless another transaction is at it."""
+    """Sum up counters and delete slots that have passed, unless another transaction is doing it."""
     if (yield "try_journal", {}) != [(False,)]:
         yield "sum_counters", {}
         yield "sum_job_counts", {}
@@ -105,13 +105,13 @@ def sum_up(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
 
 
 def needs_summing() -> Script[bool]:
-    """Tell whether no worker has put counters together for long, so that reading them would cost more each time."""
+    """Return whether the counters have not been summed up for long, so that reading them costs more each time."""
     rows = yield "unsummed_counts", {"most": UNSUMMED}
     return bool(rows) and rows[0][0] >= UNSUMMED
 
 
 class Lane(NamedTuple):
-    """Jobs of one queue, handler and priority that can be claimed, and since when the oldest of them could be."""
+    """The claimable jobs of one queue, handler and priority, and since when the oldest has been claimable."""
 
     queue: str
     handler: str
@@ -120,7 +120,7 @@ class Lane(NamedTuple):
 
 
 def oldest(lanes: Sequence[Lane]) -> dict[str, float]:
-    """Give since when the oldest claimable job of each queue is."""
+    """Return since when the oldest claimable job of each queue has been claimable."""
     found: dict[str, float] = {}
     for lane in lanes:
         found[lane.queue] = min(lane.ready_at, found.get(lane.queue, lane.ready_at))

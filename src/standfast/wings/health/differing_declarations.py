@@ -1,4 +1,4 @@
-"""Do live processes declare the same? What differs, between which two of them, and against what is in force."""
+"""Do live processes declare the same? What differs, between which processes, and from what is in force."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from standfast.wings.health.health_words import Conflict
 from standfast.wings.health.scripts import Facts, WorkerRow
 
 MOST_RULES = 3
-"""Rules that a line names."""
+"""How many rules a line names."""
 LONGEST_VALUE = 80
 AS_WRITTEN = {"replay_mode": "replay"}
 """Rules that code writes under another name."""
 
 
 class Said(NamedTuple):
-    """What one process declares of a queue or handler, as JSON text."""
+    """One process's declaration of a queue or handler, as JSON text."""
 
     process: str
     rules: str
 
 
 def conflicts(workers: Iterable[WorkerRow]) -> tuple[Conflict, ...]:
-    """Give the queues and handlers of which two live processes declare different things, and what differs."""
+    """Return the queues and handlers that two live processes declare differently, and what differs."""
     declared: defaultdict[str, list[Said]] = defaultdict(list)
     for worker in sorted(workers, key=lambda each: (each.started_at, each.id)):
         for name, rules in msgspec.json.decode(worker.declares).items():
@@ -40,7 +40,7 @@ def conflicts(workers: Iterable[WorkerRow]) -> tuple[Conflict, ...]:
 
 
 def overruled(facts: Facts) -> tuple[str, ...]:
-    """Name the queues and handlers of which a live worker declared something else than what is in force."""
+    """Name the queues and handlers that a live worker declares differently from what is in force."""
     found = {
         name
         for worker in (*facts.workers, *facts.callers)
@@ -51,7 +51,7 @@ def overruled(facts: Facts) -> tuple[str, ...]:
 
 
 def _conflict(name: str, said: list[Said]) -> Conflict | None:
-    """Compare what processes say of one thing: each text once, by the process that has said it longest."""
+    """Compare the declarations of one thing: each text once, by the process that has declared it longest."""
     first_of = {each.rules: each for each in reversed(said)}
     pairs = combinations([each for each in said if first_of[each.rules] is each], 2)
     one, other = next(((one, other) for one, other in pairs if _differ(one.rules, other.rules)), (None, None))
@@ -65,13 +65,13 @@ def _conflict(name: str, said: list[Said]) -> Conflict | None:
 
 
 def _differ(one: str, other: str) -> bool:
-    """Tell whether two declarations disagree in a rule that both name: a settings file names only some."""
+    """Return whether two declarations disagree in a rule that both name: a settings file names only some rules."""
     rules, read = _differing(one, other)
     return bool(rules) if read else one != other
 
 
 def _differing(one: str, other: str) -> tuple[list[str], tuple[dict[str, Any], ...]]:
-    """Give the rules in which two declarations differ, and both; nothing if only another version can read them."""
+    """Return the rules in which two declarations differ, and both; nothing if only another version can read them."""
     first, second = _meaning(one), _meaning(other)
     if first is None or second is None:
         return [], ()
@@ -89,10 +89,10 @@ def _short(value: Any) -> str:
 
 
 def _meaning(declared: str) -> dict[str, Any] | None:
-    """Read each rule that was declared, for it may be written in many ways; None if only another version can."""
+    """Read the declared rules, which can be written in many ways; None if only another version can read them."""
     try:
         given = msgspec.json.decode(declared, type=dict[str, Any])
-        if given.keys() == {"replay"}:  # the default of a settings file, which is a rule of no one queue or handler
+        if given.keys() == {"replay"}:  # the default of a settings file, which belongs to no single queue
             return given
         read = msgspec.convert(given, Declaration if "replay_mode" in given else QueueRules)
     except (msgspec.DecodeError, ConfigurationError):

@@ -1,4 +1,4 @@
-"""What is wrong with a store? Facts from outside first, so that one which cannot be opened is examined too."""
+"""What is wrong with a store? Facts from outside come first, so that a store that does not open is examined too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Health = Callable[[], Awaitable[dict[str, Any]]]
 async def examine(
     store: Store, health: Health, held: Callable[[], Awaitable[SpoolStatus | None]], verify: Health, *, full: bool
 ) -> dict[str, Any]:
-    """Give every finding, and whether none of them is a problem."""
+    """Return every finding, and whether none of them is a problem."""
     found = await run_in_thread(partial(store.location.checkup, full=full))
     if (spooled := await held()) is not None:
         found.append(Finding("spool", spooled.path, spooled.issue))

@@ -1,4 +1,4 @@
-"""What is measured, as Prometheus reads it: names begin with `standfast_`, units are base units, no job is named."""
+"""The measurements in Prometheus's format: names begin with `standfast_`, in base units, without names of jobs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["CONTENT_TYPE", "text"]
 
 
 MOST_QUEUES = 500
-"""Queues that a scrape shows: each is some sixty series, and callers may make names up."""
+"""The most queues in a scrape: each is some sixty series, and callers may invent names."""
 MOST_SUBJECTS = 1000
-"""Alerts and breakers that a scrape shows."""
+"""The most alerts and breakers in a scrape."""
 
 
 class Gauge(NamedTuple):
@@ -58,7 +58,7 @@ COUNTERS = {
     NoticeKind.RESOLVED: "jobs_resolved",
     NoticeKind.CANCELLED: "jobs_cancelled",
 }
-"""The notices that are counted, and as what."""
+"""The notices that are counted, and the names of their counters."""
 HOOKS = ("hook_failed", "failure_hooks_failed", "Calls of on_failure hooks that failed or were left out.")
 
 DUPLICATES = ("possible_duplicate", "possible_duplicates", "Repeats of attempts that may have had their effect.")
@@ -72,7 +72,7 @@ def text(measures: Measures, grant: Grant | None) -> bytes:
 
 
 class _Scrape(Collector):
-    """What one scrape shows: to a token for some queues, these and nothing of the whole."""
+    """What one scrape shows: for a token limited to some queues, only those, and nothing of the whole store."""
 
     def __init__(self, measures: Measures, grant: Grant | None) -> None:
         self._measures = measures
@@ -82,11 +82,11 @@ class _Scrape(Collector):
         self._left_out = len(reached) - len(self._queues)
 
     def describe(self) -> Iterable[Metric]:
-        """Say nothing ahead: what there is depends on the queues."""
+        """Describe nothing in advance: the metrics depend on the queues."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Give every family."""
+        """Yield every family of metrics."""
         yield _one("queues_left_out", "Queues beyond those that are shown: the ones with least to do.", self._left_out)
         yield from self._of_queues()
         yield from self._counters()
@@ -162,7 +162,7 @@ class _Scrape(Collector):
 
 
 def _weight(named: tuple[str, QueueMeasures]) -> tuple[int, int, int, str]:
-    """Order queues by what matters: those that workers serve first, then those with jobs, then the used ones."""
+    """Order queues by importance: those that workers serve first, then those with jobs, then the used ones."""
     name, each = named
     return -each.workers, -sum(each.jobs.values()), -sum(each.counters.values()), name
 
@@ -179,6 +179,6 @@ def _one(name: str, about: str, value: float | None) -> Metric:
 
 
 def _buckets(counts: list[int]) -> list[tuple[str, float]]:
-    """Give counts as Prometheus adds them up; what another version counted in further buckets took longest."""
+    """Return cumulative buckets for Prometheus; counts in further buckets, from another version, go into the last."""
     inner, beyond = counts[: len(BOUNDS)], sum(counts[len(BOUNDS) :])
     return [*zip(map(str, (*BOUNDS, "+Inf")), accumulate([*inner, beyond]), strict=True)]

@@ -1,4 +1,4 @@
-"""Health in words: its one line, and what two processes declare differently."""
+"""Health in words: its one-line form, and what two processes declare differently."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from standfast.wings.records.figures import count_of
 def at_rest(health: Mapping[str, Any]) -> str:
     """Say what is stopped without being an issue: dead letters, jobs that wait for consent, and paused queues.
 
-    Empty if there is none, or while the store is away. A server of an earlier version counts those that wait for
-    consent among the letters only.
+    Empty if there is nothing, or while the store is away. A server of an earlier version counts jobs that wait for
+    consent only among the letters.
     """
     waiting = health.get("total_awaiting_consent") or 0
     counts = (
@@ -25,26 +25,26 @@ def at_rest(health: Mapping[str, Any]) -> str:
 
 
 def in_one_line(health: Mapping[str, Any]) -> str:
-    """Give the status, and what is stopped all the same."""
+    """Return the status, and what is stopped although it is no issue."""
     stopped = at_rest(health)
     return f"{health['status']}; {stopped}" if stopped else str(health["status"])
 
 
 def alert_line(alert: Mapping[str, Any]) -> str:
-    """Say what an alert is about. Of one that is clearing, the numbers are those of when it was last so."""
+    """Say what an alert is about. If it is clearing, its numbers are from when the condition last held."""
     if alert["clearing"]:
         return f"alert {alert['kind']} is clearing; from {alert['since']} on it was: {alert['message']}"
     return f"alert {alert['kind']} since {alert['since']}: {alert['message']}"
 
 
 class Conflict(NamedTuple):
-    """What two live processes declare differently, a queue, queue/handler or `[store] replay`, and what each has."""
+    """A queue, queue/handler or `[store] replay` that two live processes declare differently, and how each does."""
 
     name: str
     sides: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Say what differs, and what to do. A settings file has rules of queues alone."""
+        """Say what differs, and what to do. A settings file has rules only for queues."""
         same = "start both from the same code"
         advice = same if "/" in self.name or " " in self.name else f"{same}, or set it in standfast.toml"
         if self.name == DEFAULT_REPLAY:

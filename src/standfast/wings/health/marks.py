@@ -1,4 +1,4 @@
-"""What workers marked a moment ago: the handlers that block their event loop, the ends that they cannot write."""
+"""What workers marked a moment ago: handlers that block their event loop, and ends that they cannot write."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def blocked_by(facts: Facts, now: float) -> tuple[str, ...]:
 
 
 def blocked_workers(facts: Facts, now: float) -> list[tuple[str, str]]:
-    """Give each worker whose event loop was blocked a moment ago, or still is, and the handler that did it.
+    """Return each worker whose event loop was blocked a moment ago, or still is, and the handler that blocked it.
 
-    A worker of an older version names the handler alone.
+    A worker of an older version names only the handler.
     """
     marks = (name.partition(" ") for name in lately(facts, BLOCKED, now))
     return [
@@ -27,6 +27,6 @@ def blocked_workers(facts: Facts, now: float) -> list[tuple[str, str]]:
 
 
 def lately(facts: Facts, mark: str, now: float) -> tuple[str, ...]:
-    """Give what workers marked a moment ago."""
+    """Return what workers marked a moment ago."""
     named = [(name.removeprefix(mark), at) for name, at in facts.upkeep.items() if name.startswith(mark)]
     return tuple(sorted(name for name, at in named if now - at < MARKS_SHOWN))

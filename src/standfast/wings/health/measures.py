@@ -23,9 +23,9 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """One queue in numbers."""
 
     jobs: dict[str, int]
-    """How many there are of each: due, scheduled, parked, waiting, running, dead, held, awaiting_consent."""
+    """How many jobs are due, scheduled, parked, waiting, running, dead, held, awaiting_consent."""
     counters: dict[str, int]
-    """What happened so far, by the kind of its notice."""
+    """How many notices there were, by kind."""
     oldest_seconds: float
     """How long the oldest due job has been due."""
     idle_seconds: float | None
@@ -35,39 +35,39 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
     denials: int
     overdue: int
     unmoved: int
-    """Jobs that nothing moves, or whose worker is silent, or that a gate has held back for more than an hour."""
+    """Jobs that nothing moves, whose worker is silent, that a gate has held back for over an hour, or that starve."""
     stalled: bool
     thresholds: dict[str, float]
-    """From which value on each alert begins."""
+    """The value from which each alert begins."""
     timing: Timing
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole in numbers. While the store is away there is only what waits on this host."""
+    """The whole store in numbers. While it is away, only the jobs that wait on this host are known."""
 
     store_up: bool = True
     queues: dict[str, QueueMeasures] = {}
     breakers: tuple[tuple[str, bool, int], ...] = ()
-    """What may have a breaker, whether it is open, and how often it failed in a row."""
+    """What may have a breaker, whether the breaker is open, and how many failures in a row there were."""
     workers: int = 0
     sweep_age: float | None = None
     spool: tuple[int, float] | None = None
-    """Jobs that wait on this host for the store, and for how many seconds the oldest has."""
+    """Jobs that wait on this host for the store, and how many seconds the oldest has waited."""
     disk_free: int | None = None
     wal_bytes: int | None = None
     audit_head: int = 0
     alerts: tuple[tuple[str, str, str, float], ...] = ()
-    """Kind, queue, subject, and since when, of each that is open."""
+    """Kind, queue, subject and start of each open alert."""
     sinks: tuple[tuple[str, float], ...] = ()
-    """Surfaces that take nothing, and for how many seconds."""
+    """Surfaces that fail, and for how many seconds."""
 
 
 BOUNDLESS = 1 << 60
-"""Free bytes that mean unknown: the disk is a server's."""
+"""This many free bytes or more mean unknown: the disk is a server's."""
 
 
 def measure_away(spooled: SpoolStatus | None) -> Measures:
-    """Measure what waits on this host for a store that is away."""
+    """Measure the jobs that wait on this host for a store that is away."""
     return Measures(store_up=False, spool=None if spooled is None else _spool(spooled))
 
 
@@ -132,7 +132,7 @@ def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None) -> 
 
 
 def _thresholds(rules: QueueRules) -> dict[str, float]:
-    """Give from which value on each alert of a queue begins; without one it never does."""
+    """Return the value from which each alert of a queue begins; an alert without one never begins."""
     known = {
         AlertKind.DEPTH: rules.depth_warning,
         AlertKind.DEAD_LETTERS: rules.dead_warning,

@@ -1,4 +1,4 @@
-"""`GET /metrics`: who may have it, and what they get; `exposition` writes it down."""
+"""`GET /metrics`: who may read it, and what they get; `exposition` writes the text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from standfast.wings.access.words import Grant, Right
 from standfast.wings.health.measures import Measures
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
-"""What a request shows that came through a proxy: then the address it comes from is the proxy's."""
+"""Headers of a request that came through a proxy; its address is then the proxy's."""
 
 
 def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves the metrics."""
+    """Return the endpoint that serves the metrics."""
 
     async def serve(request: Request) -> Response:
         try:
@@ -35,7 +35,7 @@ def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[R
 
 
 async def _reader(sf: Standfast, gate: Gatekeeper, request: Request) -> Grant | None:
-    """Identify the caller; None where the operator lets everyone see everything."""
+    """Identify the caller; None if the operator lets everyone see everything."""
     if sf.settings.metrics == "loopback" and "authorization" not in request.headers and _is_here(request):
         return None
     grant = await gate.grant(request)
@@ -44,7 +44,7 @@ async def _reader(sf: Standfast, gate: Gatekeeper, request: Request) -> Grant | 
 
 
 def _is_here(request: Request) -> bool:
-    """Tell whether a request comes from this host itself, and through no proxy that would lend it its address."""
+    """Return whether a request comes from this host itself, and through no proxy, which would lend it its address."""
     if request.client is None or any(name in request.headers for name in FORWARDED):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The first page, how everything is doing with what is wrong first; and the page of workers."""
+"""The first page, which shows the state of everything, problems first; and the page of workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def overview(visit: Visit) -> RenderedPage:
 
 
 async def workers(visit: Visit) -> RenderedPage:
-    """Show who works."""
+    """Show the workers."""
     stats = await visit.stats()
     spool = stats["spool"] if visit.grant.queues is None else None
     return RenderedPage("workers.html", {"workers": workers_for(stats["workers"], visit.grant), "spool": spool})

@@ -1,4 +1,4 @@
-"""Routes about the whole: counts and health."""
+"""Routes about the whole store: counts, health, workers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from standfast.wings.health.shapes import Health, Stats, WorkerList
 
 
 async def stats(call: Call) -> Answer:
-    """Count what is there."""
+    """Return the counts."""
     return Answer(stats_for(await call.sf.stats(), call.grant))
 
 
 async def health(call: Call) -> Answer:
-    """Judge the queue; to a token that reaches some queues, only these."""
+    """Judge the queues; a token for some queues gets only these."""
     return Answer(await reached.health(call.sf, call.grant))
 
 
 async def workers(call: Call) -> Answer:
-    """Tell who runs what; to a token that reaches some queues, only what is of these."""
+    """List who runs what; a token for some queues gets only these."""
     return Answer({"items": workers_for(await call.sf.workers(), call.grant)})
 
 

@@ -1,4 +1,4 @@
-"""Is everything moving? Facts in, the issues a person reads out."""
+"""Is everything moving? Facts in, and out come the issues that a person reads."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CARRIERS = frozenset({"standfast.notify", "standfast.subscribers"})
-"""The queues that carry alerts and notices out."""
+"""The queues that carry alerts and notices."""
 
 
 UNSERVED_AFTER = 30.0
-"""Seconds a job may be due in a queue that no worker serves before that is an alert."""
+"""Seconds a job may be due in a queue that no worker serves before there is an alert."""
 
 SINK_DEAD_AFTER = 300.0
-"""Seconds a surface may take nothing before that is an alert."""
+"""Seconds a surface may fail before there is an alert."""
 
 STARVED_AFTER = 3600.0
-"""A due job that waited this many seconds in a short queue that others were claimed from is starved."""
+"""A job due for this many seconds is starved if its queue is short and other jobs were claimed from it."""
 
 GROWTH_WITHIN = 600.0
-"""Seconds in which more new letters than a queue's `growth_warning` mean that they grow."""
+"""If a queue gets more new letters than its `growth_warning` within this many seconds, they grow."""
 GROWTH_LEAST = 10
-"""So few new letters are no growth, also where `dead_warning` is less."""
+"""So few new letters are no growth, even if `dead_warning` is less."""
 DENIALS_WITHIN = 3600.0
-"""Seconds in which denied replays are counted: `denial_warning` of them are worth a look at the policy."""
+"""Seconds over which denied replays are counted: `denial_warning` of them are worth a look at the policy."""
 
 REMOVED_SHOWN = 86400.0
-"""Seconds for which it is told that the store's file was removed, replaced or cut."""
+"""Seconds for which health reports that the store's file was removed, replaced or cut."""
 
 SILENT_AFTER = 13.0
-"""Seconds without a heartbeat, one every ten, after which a worker is named that may be dead."""
+"""Seconds without a heartbeat, of which there is one every ten, before a worker is named that may be dead."""
 FROZEN_AFTER = 30.0
 """The same for a worker whose process is known to be alive."""
 DEATHS_NAMED = 5
 """How many dead workers are named one by one."""
 
 OUTAGE, LOSS, STOPPAGE, NOTE = 0.95, 1.0, 0.75, 0.2
-"""How much hurts what is no alert: a dependency that is away, jobs that may be lost, work that stands, all else."""
+"""The harm of findings that are no alert: a dependency is away, jobs may be lost, work stands still, all else."""
 
 UNSWEPT = ", so jobs of lost workers are not recovered; start a worker: standfast worker app:sf"
 """What it means that no sweeper runs, and what to do."""
 LATE_SWEEPS = 2
-"""The sweeper is late when so many of its rounds passed without one."""
+"""The sweeper is late after this many of its intervals without a sweep."""
 
 
 class QueueFacts(msgspec.Struct, frozen=True):
-    """What is known about one queue. `claimed_recently`: anything was claimed since its oldest due job was ready."""
+    """The facts about one queue. `claimed_recently`: a job was claimed since the oldest due job was ready."""
 
     queue: str
     due: int
@@ -71,51 +71,51 @@ class QueueFacts(msgspec.Struct, frozen=True):
     unknown_handlers: tuple[str, ...] = ()
     """The undeclared handlers that waiting jobs name."""
     silent: int = 0
-    """Accepted jobs that nothing moves and no reason is given for: neither claimed from nor parked, leased or ended."""
+    """Accepted jobs that nothing moves, and that have no reason to wait: see the statement `silent_jobs`."""
     abandoned: int = 0
     """Running jobs whose worker is silent, while no worker is alive to take them back."""
     deferred: int = 0
     """Jobs that a gate has held back for more than an hour."""
     long_holds: tuple[tuple[str, float], ...] = ()
-    """The destinations that asked to wait for more than an hour, and for how many seconds."""
+    """The destinations that asked callers to wait for more than an hour, and for how many seconds."""
     suspects: tuple[int, float] | None = None
-    """How many jobs wait to be run alone because their worker died, and for how many seconds the first has."""
+    """How many jobs wait to run alone because their worker died, and for how many seconds the first has waited."""
     paused: bool = False
     overdue: int = 0
-    """Attempts that passed their timeout and, as their worker says, still run: plain functions cannot be stopped."""
+    """Attempts that passed their timeout and still run, as their worker says: plain functions cannot be stopped."""
     new_letters: int = 0
-    """How many became letters in the last ten minutes, and still are; those that wait for consent left out."""
+    """How many jobs became letters in the last ten minutes and still are, without those that wait for consent."""
     denials: int = 0
     """How many letters had their replay denied in the last hour."""
     idle_seconds: float | None = None
-    """How long ago anything of it was started; None if nothing ever was."""
+    """How many seconds ago a job of it was last started; None if none ever was."""
     held: int = 0
     """How many of the letters wait for an answer."""
     awaiting_consent: int = 0
-    """How many held jobs wait for a session's consent. None of them died, and they are not among the letters."""
+    """How many held jobs wait for a session's consent. They did not die, and are not counted among the letters."""
     parked: int = 0
     """How many jobs wait at a gate."""
     uncounted: frozenset[str] = frozenset()
-    """Which of `silent` and `deferred` may be more than was looked at: these are worded without a number."""
+    """Which of `silent` and `deferred` may be higher than what was counted: these are worded without a number."""
 
 
 class MissingWorker(NamedTuple):
-    """A worker that has not left in order, and was last heard of so many seconds ago."""
+    """A worker that did not leave in order, and was last heard of so many seconds ago."""
 
     host: str
     pid: int
     seconds: float
     life: Literal["alive", "dead", "unknown"]
     ran: tuple[tuple[str, int], ...] = ()
-    """What it ran: queue/handler, and how many."""
+    """What it ran: queue/handler, and how many jobs."""
     holds: int = 0
     """How many of its jobs are not recovered yet."""
     calls: bool = False
-    """Whether it is a process that only calls: many end without a word, and only what they ran is worth one."""
+    """Whether it is a process that only calls: many end without leaving, and matter only if they ran something."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
-    """What is known about the whole store. `sweep_age` is None when no sweeper ever ran."""
+    """The facts about the whole store. `sweep_age` is None if no sweeper ever ran."""
 
     queues: tuple[QueueFacts, ...]
     sweep_age: float | None
@@ -125,33 +125,33 @@ class StoreFacts(msgspec.Struct, frozen=True):
     conflicting_declarations: tuple[Conflict, ...] = ()
     """The queues, or queue/handler, for which two live workers declare different rules."""
     overruled_declarations: tuple[str, ...] = ()
-    """Those of which a live worker declares something else than what is in force."""
+    """The queues, or queue/handler, that a live worker declares differently from what is in force."""
     blocking_handlers: tuple[str, ...] = ()
-    """Those, as queue/handler, that lately blocked their worker's event loop."""
+    """The handlers, as queue/handler, that lately blocked their worker's event loop."""
     unwritten_ends: tuple[str, ...] = ()
-    """The handlers, as queue/handler, of jobs that have ended and whose end a live worker cannot write."""
+    """The handlers, as queue/handler, of jobs that have ended but whose end a live worker cannot write."""
     removed_ago: float | None = None
-    """How long ago the store's file was found removed under a process that used it."""
+    """How many seconds ago the store's file was found removed under a process that used it."""
     outages: tuple[Outage, ...] = ()
-    """What does not answer."""
+    """The dependencies that do not answer."""
     disabled_handlers: tuple[tuple[str, str, float, bool], ...] = ()
-    """Those, as queue/handler, whose probe says no, why, for how many seconds, and whether another process has it."""
+    """Handlers, as queue/handler, whose probe says no; why, for how long, and whether another process runs them."""
     broken_gates: tuple[tuple[str, str], ...] = ()
     """The queues whose gate could not be asked, and why."""
     fallbacks: tuple[tuple[str, int], ...] = ()
-    """The queues whose calls lately went to their fallback, and how many did so far."""
+    """The queues whose calls lately went to their fallback, and how many calls ever did."""
     policy_issue: str | None = None
-    """What is wrong with the configured policy."""
+    """The problem with the configured policy."""
     failing_sinks: tuple[tuple[str, float, str], ...] = ()
-    """The surfaces that took nothing lately, for how many seconds, and why."""
+    """The surfaces that failed lately, for how many seconds, and why."""
     working_for: float = 0.0
-    """For how many seconds the oldest of the live workers has been there."""
+    """How many seconds the oldest live worker has been there."""
     absences: tuple[MissingWorker, ...] = ()
-    """The workers that have not left in order; most of them are alive."""
+    """The workers that did not leave in order; most of them are alive."""
 
 
 class Finding(NamedTuple):
-    """Something that is wrong, in the words health uses; with a kind it is an alert, too."""
+    """Something that is wrong, in the words that health uses. With a kind it is also an alert."""
 
     text: str
     kind: AlertKind | None = None
@@ -160,16 +160,16 @@ class Finding(NamedTuple):
     queue: str = ""
     subject: str = ""
     harm: float = NOTE
-    """How much it hurts, from 0 to 1; an alert hurts as much as its kind."""
+    """How severe it is, from 0 to 1; an alert is at least as severe as its kind."""
 
     @property
     def rank(self) -> float:
-        """What comes first has the least."""
+        """The sort key: the most severe finding has the least."""
         return -max(self.harm, SEVERITY.get(self.kind, 0.0) if self.kind else 0.0)
 
 
 def findings(facts: StoreFacts) -> list[Finding]:
-    """Find everything that is wrong: what hurts most first, and outages before what follows from them."""
+    """Find everything that is wrong: the most severe first, and outages before their consequences."""
     found = [each._replace(queue=queue.queue) for queue in facts.queues for each in _queue_findings(queue)]
     return sorted([*_store_findings(facts), *found], key=attrgetter("rank"))
 
@@ -180,40 +180,40 @@ def issues(facts: StoreFacts) -> list[str]:
 
 
 def status(found: list[str]) -> Literal["healthy", "degraded"]:
-    """Give the one word above the list."""
+    """Return the one word above the list."""
     return "degraded" if found else "healthy"
 
 
 def too_deep(facts: QueueFacts) -> bool:
-    """Tell whether more is due than the queue allows."""
+    """Return whether more jobs are due than the queue allows."""
     return facts.due > facts.rules.depth_warning
 
 
 def stalled(facts: QueueFacts) -> bool:
-    """Tell whether the oldest due job waits while nothing is claimed and the queue is not paused."""
+    """Return whether the oldest due job waits while nothing is claimed and the queue is not paused."""
     waits = (facts.oldest_due_seconds or 0) >= facts.rules.stall_warning
     return waits and not facts.claimed_recently and not facts.paused
 
 
 def starved(facts: QueueFacts) -> bool:
-    """Tell whether a due job waits far longer than the order of claims lets it, though its queue is claimed from."""
+    """Return whether a due job waits far longer than the order of claims allows, although its queue is claimed from."""
     few = facts.due <= facts.rules.depth_warning
     return not facts.paused and few and facts.claimed_recently and (facts.oldest_due_seconds or 0) >= STARVED_AFTER
 
 
 def unmoved(facts: QueueFacts) -> bool:
-    """Tell whether jobs that nothing moves are an alert: not in a paused queue, and due ones only after their time."""
+    """Return whether jobs that nothing moves are an alert: not in a paused queue, and due jobs only once it stalled."""
     due_ones = facts.oldest_due_seconds is not None and not facts.claimed_recently
     return bool(facts.silent) and not facts.paused and (stalled(facts) or not due_ones)
 
 
 def growth_warning(rules: QueueRules) -> int:
-    """Give how many new letters within ten minutes are too many."""
+    """Return how many new letters within ten minutes are too many."""
     return max(rules.dead_warning, GROWTH_LEAST) if rules.growth_warning is None else rules.growth_warning
 
 
 def _queue_findings(facts: QueueFacts) -> Iterator[Finding]:
-    """Find what is wrong with a queue. That nothing moves without a worker is one alert: that there is none."""
+    """Find what is wrong with a queue. If nothing moves because it has no worker, only the latter is an alert."""
     unserved = facts.due and not facts.live_workers
     for each in _all_of_queue(facts):
         yield each._replace(kind=None) if unserved and each.kind is AlertKind.STALLED else each
@@ -238,7 +238,7 @@ def _all_of_queue(facts: QueueFacts) -> Iterator[Finding]:
 
 
 def _letters(facts: QueueFacts) -> Iterator[Finding]:
-    """Find what is wrong with letters. Those of what carries alerts out mean that a surface does not take them."""
+    """Find what is wrong with letters. A letter of a queue that carries alerts means that a surface fails."""
     rules, ours = facts.rules, facts.queue in CARRIERS
     if facts.letters > rules.dead_warning:
         text = f"{facts.queue}: {count_of(facts.letters, 'dead letter')}"
@@ -265,13 +265,13 @@ def _due(facts: QueueFacts) -> Iterator[Finding]:
         yield Finding(pending, AlertKind.STALLED, waits, rules.stall_warning)
     if facts.due and not facts.live_workers:
         text = f"{facts.queue}: {count_of(facts.due, 'due job')} and no worker"
-        # While a worker is replaced there is none for a moment, which is no alert.
+        # While a worker is replaced, there is none for a moment, which is no alert.
         kind = AlertKind.NO_WORKER if waits >= UNSERVED_AFTER else None
         yield Finding(text, kind, waits, UNSERVED_AFTER, harm=NOTE if facts.paused else STOPPAGE)
 
 
 def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
-    """Find jobs that nothing moves, or not for long."""
+    """Find jobs that nothing moves, or that have waited too long."""
     if facts.abandoned:
         text = f"{facts.queue}: {count_of(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
         yield Finding(text, AlertKind.STALLED, facts.abandoned)
@@ -316,7 +316,7 @@ def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
 
 
 def _stoppages(facts: StoreFacts) -> Iterator[str]:
-    """Word what keeps work from being done or written down."""
+    """Word what keeps work from being done or its end from being written."""
     for handler in facts.blocking_handlers:
         yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
     for handler in facts.unwritten_ends:
@@ -342,13 +342,13 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
 
 
 def lost(absence: MissingWorker) -> bool:
-    """Tell whether a worker is dead, or silent for so long that it may be."""
+    """Return whether a worker is dead, or silent for so long that it may be."""
     silent = absence.seconds > (FROZEN_AFTER if absence.life == "alive" else SILENT_AFTER)
     return (absence.life == "dead" or silent) and bool(absence.ran or not absence.calls)
 
 
 def _lost_findings(facts: StoreFacts) -> Iterator[Finding]:
-    """Name the workers that died, and those that may have."""
+    """Name the workers that died, and those that may have died."""
     found = sorted((each for each in facts.absences if lost(each)), key=lambda each: each.seconds)
     for each in found[:DEATHS_NAMED]:
         who = f"worker on {each.host}, pid {each.pid},"
@@ -363,7 +363,7 @@ def _lost_findings(facts: StoreFacts) -> Iterator[Finding]:
 
 
 def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
-    """Find a sweeper that does not run. A store without workers needs one only where there are jobs to sweep."""
+    """Find a sweeper that does not run. A store without workers needs one only if there are jobs to sweep."""
     late = LATE_SWEEPS * facts.sweep_every
     waits = any((queue.oldest_due_seconds or 0) > late or queue.abandoned for queue in facts.queues)
     left = any(lost(each) and each.holds for each in facts.absences)
@@ -376,7 +376,7 @@ def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
 
 
 def _silent(facts: QueueFacts) -> str:
-    """Say how many jobs nothing moves; where not all were looked at, say exactly how many are due instead."""
+    """Say how many jobs nothing moves. If not all were counted, say instead exactly how many are due."""
     if "silent" not in facts.uncounted:
         return count_of(facts.silent, "job")
     none_moves = facts.due > facts.silent and not facts.claimed_recently
@@ -384,14 +384,14 @@ def _silent(facts: QueueFacts) -> str:
 
 
 def _deferred(facts: QueueFacts) -> str:
-    """Say how many jobs are deferred; where not all were looked at, say exactly how many wait at a gate instead."""
+    """Say how many jobs are deferred. If not all were counted, say instead exactly how many wait at a gate."""
     if "deferred" not in facts.uncounted:
         return count_of(facts.deferred, "job")
     return f"of {count_of(facts.parked, 'job')} that wait at a gate, many are"
 
 
 def conditions(facts: StoreFacts) -> dict[Key, Condition]:
-    """Give everything that is wrong and is an alert; of one kind in one queue what was found first."""
+    """Return the findings that are alerts; for each kind, queue and subject, the first one found."""
     found: dict[Key, Condition] = {}
     for each in findings(facts):
         if each.kind is not None:

@@ -1,4 +1,4 @@
-"""What health and stats are made of: read beside the writer, in one snapshot, and never for long."""
+"""The facts behind health and stats: read concurrently with the writer, in one snapshot, and never for long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from standfast.wings.queues.pauses import Pause, pauses
 from standfast.wings.records.reads import LOOKED_THROUGH
 
 Counters = dict[tuple[str, str], int]
-"""By queue and kind of notice, how often it was told."""
+"""How many notices there were, by queue and kind."""
 
 
 def survey(now: float, boot: str, *, silent_after: float) -> Script[tuple[Facts, Counters]]:
@@ -37,11 +37,11 @@ class QueueRow(NamedTuple):
     oldest_ready_at: float | None
     handler_known: int
     awaiting_consent: int
-    """Those of its held jobs that wait for a session's consent."""
+    """How many of its held jobs wait for a session's consent."""
     asked_lately: int = 0
     """How many of these began to wait in the last ten minutes."""
     pause: Pause | None = None
-    """Who paused it, if it is and that is known."""
+    """Who paused it, if it is paused and that is known."""
 
 
 Silent = dict[str, int]
@@ -79,7 +79,7 @@ class WorkersAtWork(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A worker that has not left in order: it may be alive, silent, or dead."""
+    """A worker that did not leave in order: it may be alive, silent, or dead."""
 
     id: str
     host: str
@@ -89,13 +89,13 @@ class Missing(NamedTuple):
     beat_at: float
     dead: bool
     holds: int
-    """How many jobs are still in its hands."""
+    """How many jobs it still holds."""
     ran: str
-    """What it held when it died, or holds: queue/handler → how many, as JSON text."""
+    """What it held when it died, or holds now: queue/handler → how many jobs, as JSON text."""
 
 
 class Facts(NamedTuple):
-    """What health is judged by."""
+    """The facts that health is judged by."""
 
     queues: list[QueueRow]
     workers: list[WorkerRow]
@@ -105,27 +105,27 @@ class Facts(NamedTuple):
     """Queue and name of each undeclared handler that waiting jobs ask for."""
     next_due_at: float | None
     fallbacks: list[tuple[str, int]]
-    """Queues whose calls went to their fallback within the last day, with how many ever did."""
+    """Queues whose calls went to their fallback within the last day, with the number of calls that ever did."""
     abandoned: dict[str, int]
-    """Running jobs of each queue whose worker is silent; only where no worker is alive to take them back."""
+    """Running jobs of each queue whose worker is silent; only if no worker is alive to take them back."""
     silent: dict[str, int]
-    """Jobs of each queue that nothing moves and no reason is given for."""
+    """Jobs of each queue that nothing moves and that have no reason to wait."""
     silent_uncounted: frozenset[str]
-    """The queues that may have more of these than were looked at."""
+    """The queues that may have more of these than were counted."""
     in_force: dict[str, str]
-    """Queue or queue/handler → what is in force, as JSON text; only where workers are there to compare with."""
+    """Queue or queue/handler → what is in force, as JSON text; only if there are workers to compare with."""
     gates: tuple[Row, ...] = ()
-    """Limits, rates, breakers and admission gates that hold something back or count something, up to a bound."""
+    """Limits, rates, breakers and admission gates that hold jobs back or count something, up to a bound."""
     deferred: tuple[tuple[str, int], ...] = ()
     """Jobs of each queue that wait at such a gate and were due more than an hour ago."""
     deferred_uncounted: bool = False
-    """Whether there may be more of these than were looked at."""
+    """Whether there may be more of these than were counted."""
     callers: tuple[WorkerRow, ...] = ()
-    """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
+    """The processes that only call handlers: they are not workers that a job could wait for."""
     missing: tuple[Missing, ...] = ()
-    """Workers and callers that died lately or have not left; those that hold jobs however long ago that was."""
+    """Workers and callers that died or were last heard of lately, and all that hold jobs, however long ago that was."""
     suspects: tuple[tuple[str, int, float], ...] = ()
-    """Queues with jobs that wait to be run alone: how many, and since when."""
+    """Queues with jobs that wait to run alone: how many, and since when."""
 
 
 FALLBACKS_SHOWN = 86400.0
@@ -143,11 +143,11 @@ DEFERRED_LONG = 3600.0
 
 
 LOOKED_AT = 2_000
-"""How many of each kind are looked at for silence, and for undeclared handlers; lanes and gates likewise."""
+"""How many jobs of each kind are examined for silence, and for undeclared handlers; likewise lanes and gates."""
 
 
 def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script[Facts]:
-    """Read what health and stats are made of."""
+    """Read the facts behind health and stats."""
     lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
     queues = yield from _queues(now, lanes)
     workers = yield "live_workers", {"boot": boot, "since": now - silent_after}
@@ -173,13 +173,13 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
 
 
 def queues_with_due_jobs(besides: Collection[str]) -> Script[list[str]]:
-    """Read which queues have jobs that can be claimed now, for other handlers than these."""
+    """Read which queues have jobs that can be claimed now by handlers other than these."""
     lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
     return sorted({lane.queue for lane in lanes if lane.handler not in besides})
 
 
 def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
-    """Read the queues, and count what is in them."""
+    """Read the queues, and count their jobs."""
     rows = yield "queue_facts", {}
     counts = yield from job_counts(now)
     late: dict[str, float] = dict((yield "late_since", {"now": now, "most": LOOKED_THROUGH}))
@@ -198,7 +198,7 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
 
 
 def workers_at_work(now: float, boot: str, *, silent_after: float) -> Script[WorkersAtWork]:
-    """Read who runs what. What runs is as much as workers have slots, and has an index of its own."""
+    """Read who runs what. Running jobs are as many as workers have slots, and have an index of their own."""
     rows = yield "live_workers", {"boot": boot, "since": now - silent_after}
     _, live = _told_apart([WorkerRow(*row) for row in rows])
     counts = [(*row,) for row in (yield "running_of_workers", {})]
@@ -207,7 +207,7 @@ def workers_at_work(now: float, boot: str, *, silent_after: float) -> Script[Wor
 
 
 def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
-    """Tell those that only call from those that work."""
+    """Separate the processes that only call from the workers."""
     callers = tuple([each for each in found if each.id.startswith(CALLER)])
     return callers, [each for each in found if not each.id.startswith(CALLER)]
 
@@ -222,7 +222,7 @@ def _held_back(now: float) -> Script[tuple[tuple[Row, ...], tuple[tuple[str, int
 
 
 def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Script[tuple[Silent, frozenset[str]]]:
-    """Count the jobs that nothing moves; of each lane as many as leave some of the looking to the others."""
+    """Count the jobs that nothing moves, with an equal share of the reading for each lane."""
     old = [lane for lane in lanes if lane.ready_at <= since]
     bounds = {"share": max(1, LOOKED_THROUGH // max(1, len(old))), "most": LOOKED_THROUGH, "some": LOOKED_AT}
     rows = yield "silent_jobs", {"since": since, "boot": boot, "lanes": text(old), **bounds}
@@ -230,7 +230,7 @@ def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Script[tuple[Sile
 
 
 class Strain(NamedTuple):
-    """Who holds on to a snapshot and for how many seconds, if known; the dead and live rows of jobs; a promotion."""
+    """Who holds a snapshot, and for how many seconds if known; the dead and live rows of jobs; a promotion."""
 
     snapshots: tuple[tuple[str, float | None], ...] = ()
     dead: int = 0
@@ -240,7 +240,7 @@ class Strain(NamedTuple):
 
 
 def strain(now: float) -> Script[Strain]:
-    """Read it; a server tells of others only what the user may see."""
+    """Read the strain; a server shows other users' sessions only as far as the user may see them."""
     snapshots = yield "old_snapshots", {}
     rows = yield "dead_rows", {}
     promotions = yield "promotion_mark", {"now": now}

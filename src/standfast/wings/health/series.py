@@ -1,4 +1,4 @@
-"""The last minutes as a line: what this process saw once a second, while a page was open. Kept nowhere else."""
+"""The last minutes as a line: what this process saw once a second while a page was open. It is stored nowhere."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from standfast.lifecycle import NoticeKind
 
 EVERY = 1.0
 KEPT = 600
-"""Samples that are kept: ten minutes."""
+"""How many samples are kept: ten minutes."""
 UNSEEN = 600.0
-"""Seconds without anybody looking after which no more is sampled."""
+"""Seconds after the last look at the page when sampling stops."""
 SHARE = 20
-"""How many times as long as a look takes is waited until the next: beside very many jobs, looks are rarer."""
+"""The pause after a sample, as a multiple of the time the sample took: with very many jobs, samples are rarer."""
 LATENCY_EVERY = 5
 LATENCY_OF = 50
-"""How many of the jobs that completed are asked how long they took."""
+"""How many completed jobs are read for their latency."""
 RATES = {
     "enqueued": NoticeKind.ENQUEUED,
     "completed": NoticeKind.COMPLETED,
     "retried": NoticeKind.RETRY,
     "dead": NoticeKind.DEAD_LETTER,
 }
-"""What is drawn per second, and the counter it is the growth of."""
+"""What is drawn per second, and the counter whose growth it is."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,16 +61,16 @@ class Series:
         self._sampling: asyncio.Task[None] | None = None
 
     def look(self) -> list[Sample]:
-        """Give what was sampled, and go on sampling for a while."""
+        """Return the samples, and go on sampling for a while."""
         self._looked_at = time.monotonic()
         if self._sampling is None or self._sampling.done():
-            self._samples.clear()  # a line across an unobserved time would be invented
+            self._samples.clear()  # a line across a time without samples would be invented
             self._counters = None
             self._sampling = asyncio.get_running_loop().create_task(self._sample())
         return list(self._samples)
 
     async def close(self) -> None:
-        """Sample no more."""
+        """Stop sampling."""
         if self._sampling is not None:
             self._sampling.cancel()
             await asyncio.gather(self._sampling, return_exceptions=True)
@@ -111,14 +111,14 @@ class Series:
 
 
 def growth(before: tuple[float, dict[str, int]], now: tuple[float, dict[str, int]]) -> dict[str, float]:
-    """Give by how much each counter grew per second; one that was started anew did not shrink."""
+    """Return how much each counter grew per second; a counter that started anew did not shrink."""
     passed = max(now[0] - before[0], 1e-3)
     grown = {name: now[1].get(kind, 0) - before[1].get(kind, 0) for name, kind in RATES.items()}
     return {name: round(max(0, number) / passed, 2) for name, number in grown.items()}
 
 
 def percentiles(seconds: list[float]) -> tuple[float, float] | None:
-    """Give the median and the 95th percentile."""
+    """Return the median and the 95th percentile."""
     if not seconds:
         return None
     ordered = sorted(max(0.0, each) for each in seconds)
@@ -126,6 +126,6 @@ def percentiles(seconds: list[float]) -> tuple[float, float] | None:
 
 
 def columns(samples: list[Sample]) -> dict[str, list[Any]]:
-    """Give samples as a chart wants them: a list for each line."""
+    """Return samples as a chart needs them: a list for each line."""
     names = Sample.__struct_fields__
     return {name: [getattr(each, name) for each in samples] for name in names}

@@ -1,4 +1,4 @@
-"""What routes about the whole store answer: counts, health, workers."""
+"""The answers of routes about the whole store: counts, health, workers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Spool(SpoolSummary):
 
 
 class Stats(TypedDict):
-    """Counts of what is there, and of what happened so far."""
+    """Counts of what the store has now, and of what happened so far."""
 
     total_pending: int
     total_processing: int

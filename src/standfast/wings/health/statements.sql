@@ -31,8 +31,8 @@ SELECT q.name, q.rules, q.paused, (SELECT max(t.claimed_at) FROM tally AS t WHER
 FROM queue AS q
 
 -- name: waiting_lanes
--- The distinct queues, handlers and priorities that have claimable jobs, by a loose scan of the index; and how long the
--- oldest of each has been claimable.
+-- The distinct queues, handlers and priorities that have claimable jobs, by a loose scan of the index; and since when the
+-- oldest job of each has been claimable.
 WITH RECURSIVE lane (queue, handler, priority, ready_at) AS (
   SELECT * FROM (
     SELECT queue, handler, priority, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL
@@ -63,15 +63,15 @@ WITH RECURSIVE lane (queue, handler, priority, ready_at) AS (
 SELECT queue, handler, priority, ready_at FROM lane LIMIT :most
 
 -- name: late_since
--- The oldest due job that no claim has come by since to make claimable, by queue: it has the oldest of all, or one of the first.
+-- By queue, the oldest due job that no claim has made claimable yet. Only the first due jobs are read; they include the oldest of all.
 SELECT queue, min(due_at) FROM (
   SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now
   ORDER BY due_at LIMIT :most
 ) AS late GROUP BY queue
 
 -- name: unknown_handlers
--- The undeclared handlers that waiting jobs name: of claimable ones in all lanes, of others among so many
--- that come due first or are parked.
+-- The undeclared handlers that waiting jobs name: for claimable jobs in all lanes, for other jobs among a limited number of
+-- those that come due first or are parked.
 SELECT queue, handler FROM (
   SELECT value->>0 AS queue, value->>1 AS handler FROM json_each(:lanes)
   UNION
@@ -97,7 +97,7 @@ SELECT queue, handler FROM (
 WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = asked.queue AND h.name = asked.handler)
 
 -- name: rules_and_handlers
--- What is in force, under the names a worker declares it by: queue or queue/handler.
+-- What is in force, under the names by which a worker declares it: queue or queue/handler.
 SELECT name, rules FROM queue WHERE rules IS NOT NULL
 UNION ALL
 SELECT queue || '/' || name,
@@ -128,8 +128,8 @@ WHERE j.state = 'running' ORDER BY j.claimed_at LIMIT :most
 SELECT :columns(Running) FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.state = 'running' ORDER BY j.claimed_at LIMIT :most
 
 -- name: missing_workers
--- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
--- With what they ran when they died, or hold now.
+-- Workers that died or were last heard of lately, and all that hold jobs; whether they are alive is judged elsewhere.
+-- Each with what it ran when it died, or holds now.
 SELECT :columns(Missing) FROM worker
 WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
 ORDER BY id
@@ -145,12 +145,12 @@ WHERE j.state = 'running' AND (w.boot <> :boot OR greatest(coalesce(w.beat_at, 0
 GROUP BY j.queue
 
 -- name: overdue_jobs
--- Its worker was heard after the time was over, and lately: one that was killed says nothing of what it ran.
+-- The worker was heard of after the time was over, and lately: a killed worker says nothing of what it ran.
 SELECT j.queue, count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker AND w.boot = :boot AND w.beat_at > :since
 WHERE j.state = 'running' AND j.claimed_at + j.timeout < w.beat_at GROUP BY j.queue
 
 -- name: waiting_suspects
--- Jobs that wait to be run alone, and since when: their own time, or the loss of the worker that ran them.
+-- Jobs that wait to run alone, since the later of their own time and the loss of the worker that ran them.
 SELECT queue, count(*), min(since) FROM (
   SELECT j.queue, max(j.ready_at, coalesce((
     SELECT h.entry->>'at' FROM history AS h WHERE h.n = j.n ORDER BY h.line DESC LIMIT 1), 0)) AS since
@@ -167,7 +167,7 @@ SELECT queue, count(*), min(since) FROM (
 ) AS waiting GROUP BY queue
 
 -- name: deferred_jobs
--- What a gate other than a thread's holds back, and was due so long ago; and whether there may be more.
+-- Jobs held back by a gate other than a thread's that have been due for long; and whether there may be more.
 WITH parked AS MATERIALIZED (
   SELECT j.queue, j.due_at FROM gate AS g CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = g.key
   WHERE g.kind <> 'thread' LIMIT :most
@@ -190,8 +190,8 @@ SELECT queue, name, sum(value)::bigint FROM (
 ) AS parts GROUP BY queue, name
 
 -- name: job_counts
--- Exact, at a cost that no backlog raises: see the migration `job_counts`. What is due soon is counted by its index up to
--- `:soon`, from where slots of ten seconds are read, and whole hours behind them. Running jobs are as few as workers have slots.
+-- Exact, at a cost that no backlog raises: see the migration `job_counts`. Jobs due soon are counted by their index up to
+-- `:soon`; from there slots of ten seconds are read, and then whole hours. Running jobs are at most as many as workers have slots.
 SELECT queue, what, sum(number) FROM job_count WHERE what IN ('queued', 'waiting', 'dead', 'held', 'parked') GROUP BY queue, what
 UNION ALL
 SELECT queue, 'queued', CASE name WHEN 'enqueued' THEN value ELSE -value END FROM counter WHERE name IN ('enqueued', 'claimed')
@@ -227,7 +227,7 @@ UNION ALL
 SELECT queue, 'running', count(*) FROM job WHERE state = 'running' GROUP BY queue
 
 -- name: walked_counts
--- The same by walking through the jobs, for `doctor`.
+-- The same counts, taken by walking through the jobs, for `doctor`.
 SELECT queue, what, count(*) FROM (
   SELECT queue, CASE WHEN state <> 'queued' THEN state WHEN parked_on IS NOT NULL THEN 'parked'
     WHEN ready_at IS NULL AND due_at > :now THEN 'scheduled' ELSE 'due' END AS what
@@ -235,12 +235,12 @@ SELECT queue, what, count(*) FROM (
 ) AS walked GROUP BY queue, what
 
 -- name: unsummed_counts (postgres only)
--- Whether so many rows of counters wait to be put together. SQLite sums up as it writes.
+-- How many rows of counters wait to be summed up, to a limit. SQLite sums up as it writes.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM counted LIMIT :most) AS c) + (SELECT count(*) FROM (SELECT 1 FROM job_counted LIMIT :most) AS j)
 
 -- name: old_snapshots (postgres only)
--- Who keeps what has ended from being cleaned away, and for how many seconds; unknown for a replication slot.
--- In SQLite nothing can keep it for long.
+-- Who keeps dead rows from being cleaned away, and for how many seconds; unknown for a replication slot.
+-- In SQLite nothing can keep them for long.
 (SELECT 'a transaction of ' || coalesce(nullif(application_name, ''), usename, 'an unknown user') || ' (pid ' || pid || ')',
   extract(epoch FROM clock_timestamp() - xact_start)::double precision
 FROM pg_stat_activity
@@ -274,16 +274,16 @@ SELECT c.queue, sum(c.value)::bigint FROM (
 WHERE c.name = 'fallback' AND u.at > :since GROUP BY c.queue
 
 -- name: silent_jobs
--- No path to silence: accepted jobs that nothing moves and no reason is given for, by queue; each kind is looked for among
--- so many jobs, lanes and gates. What is final, due later, or waits for an earlier step is none of them. `:since` is two
--- sweeps ago; `:lanes` are those where something has been claimable for so long. The last column says whether there are more.
+-- By queue, the accepted jobs that nothing moves and that have no reason to wait. Each kind is looked for among a limited number
+-- of jobs, lanes and gates. Jobs that are final, due later, or wait for an earlier step do not count. `:since` is two sweeps ago;
+-- `:lanes` are those where a job has been claimable for so long. The last column says whether there may be more.
 WITH RECURSIVE parked (gate) AS (
   SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
   UNION ALL
   SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate)
   FROM parked WHERE parked.gate IS NOT NULL LIMIT :some
 ), silent (queue, number, most) AS (
-  -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
+  -- Due, in a queue that no worker has claimed from since, and that no gate of its own holds back.
   SELECT q.name, (SELECT count(*) FROM (
     SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name AND j.handler = lane.value->>1
       AND j.priority = lane.value->>2 AND j.ready_at <= :since LIMIT :share)), :share
@@ -296,7 +296,7 @@ WITH RECURSIVE parked (gate) AS (
     SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
   ) AS j JOIN queue AS q ON q.name = j.queue AND coalesce((SELECT at FROM counter WHERE queue = q.name AND name = 'claimed'), 0) < :since GROUP BY j.queue
   UNION ALL
-  -- Parked on a gate that is not there, or whose holder will not hand it on.
+  -- Parked on a gate that does not exist, or whose holder will not hand it on.
   SELECT j.queue, count(*), :some FROM (
     SELECT j.queue FROM parked CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
     WHERE NOT EXISTS (
@@ -306,7 +306,7 @@ WITH RECURSIVE parked (gate) AS (
     LIMIT :some
   ) AS j GROUP BY j.queue
   UNION ALL
-  -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
+  -- Running for a worker that was last heard of more than a lease ago, and not swept.
   SELECT j.queue, 1, :most FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running' AND (w.boot <> :boot AND j.claimed_at < :since
     OR max(coalesce(w.beat_at, 0), j.claimed_at) + j.lease < :since)
@@ -335,7 +335,7 @@ WITH RECURSIVE all_parked (gate) AS (
 ), seen AS (
   SELECT q.name, coalesce((SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name), 0) AS claimed_at FROM queue AS q
 ), silent (queue, number, most) AS (
-  -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
+  -- Due, in a queue that no worker has claimed from since, and that no gate of its own holds back.
   SELECT q.name, (SELECT count(*) FROM (
     SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name AND j.handler = lane->>1
       AND j.priority = (lane->>2)::integer AND j.ready_at <= :since LIMIT :share) AS due), :share::bigint
@@ -348,7 +348,7 @@ WITH RECURSIVE all_parked (gate) AS (
     SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
   ) AS j JOIN seen AS q ON q.name = j.queue AND q.claimed_at < :since GROUP BY j.queue
   UNION ALL
-  -- Parked on a gate that is not there, or whose holder will not hand it on.
+  -- Parked on a gate that does not exist, or whose holder will not hand it on.
   SELECT j.queue, count(*), :some::bigint FROM (
     SELECT j.queue FROM parked JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
     WHERE NOT EXISTS (
@@ -358,7 +358,7 @@ WITH RECURSIVE all_parked (gate) AS (
     LIMIT :some
   ) AS j GROUP BY j.queue
   UNION ALL
-  -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
+  -- Running for a worker that was last heard of more than a lease ago, and not swept.
   SELECT j.queue, 1, :most::bigint FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running' AND (w.boot <> :boot AND j.claimed_at < :since
     OR greatest(coalesce(w.beat_at, 0), j.claimed_at) + j.lease < :since)
@@ -376,7 +376,7 @@ WITH RECURSIVE all_parked (gate) AS (
 SELECT queue, sum(number)::bigint, bool_or(number >= most) FROM silent GROUP BY queue HAVING sum(number) > 0
 
 -- name: recent_letters
--- How many became letters lately and still are, by queue.
+-- By queue, how many jobs became letters lately and still are.
 SELECT q.name, (SELECT count(*) FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since)
   + (SELECT count(*) FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since)
 FROM queue AS q
@@ -395,7 +395,7 @@ ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
 SELECT queue, counts FROM timing
 
 -- name: timings_of_the_gone
--- What workers counted that are gone, and what was added up of others before.
+-- The counts of workers that are gone, and the sum of those that were gone before.
 SELECT t.owner, t.part, t.queue, t.counts FROM timing AS t
 WHERE t.owner = '' OR NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.id = t.owner)
 

@@ -1,4 +1,4 @@
-"""Does something outside the queue hold its store back? Facts in, the issues a person reads out."""
+"""Does something outside the queue burden its store? Facts in, and out come the issues that a person reads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 OLDEST_SNAPSHOT = 600.0
-"""Seconds for which a snapshot may be held: what has ended since cannot be cleaned away, and claims walk through it."""
+"""Seconds a snapshot may be held: rows that died since cannot be cleaned away, and claims walk through them."""
 LEAST_DEAD = 100_000
 DEAD_TO_LIVE = 10
-"""Dead rows that are no trouble, and how many there may be for each live one beyond that."""
+"""LEAST_DEAD dead rows are no trouble; more are if there are also more than DEAD_TO_LIVE for each live row."""
 
 LARGEST_WAL = 128 << 20
-"""Bytes of a WAL that are no trouble: it comes down to half of that by itself."""
+"""Bytes of a WAL that are no trouble: it shrinks to half of that by itself."""
 
 PROMOTIONS = {
     "leaving": "a promotion to {where} is running",

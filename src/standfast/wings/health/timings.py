@@ -1,4 +1,4 @@
-"""Scripts for how long attempts wait and take: a worker writes what it counted all its life, so twice does no harm."""
+"""Scripts for how long attempts wait and take. A worker writes its whole count, so writing it twice does no harm."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from standfast.store.steps import Rows, Script, text
 from standfast.timing import Timing
 
 NOBODY = ""
-"""The owner of what workers counted that are gone."""
+"""The owner of the summed counts of workers that are gone."""
 
 _timing = msgspec.json.Decoder(Timing).decode
 
 
 class Counted(NamedTuple):
-    """What one worker counted, by queue; `part` is another one each time it was given up and came back."""
+    """One worker's counts, by queue; `part` is a new one each time the worker was given up and came back."""
 
     owner: str
     part: int
@@ -26,14 +26,14 @@ class Counted(NamedTuple):
 
 
 def write(counted: Counted) -> Script[None]:
-    """Write down what a worker counted."""
+    """Write a worker's counts."""
     if counted.queues:
         rows = [(counted.owner, counted.part, queue, text(each)) for queue, each in sorted(counted.queues.items())]
         yield "write_timings", rows
 
 
 def fold() -> Script[None]:
-    """Add up what workers counted that are gone."""
+    """Sum up the counts of workers that are gone."""
     rows = yield "timings_of_the_gone", {}
     owners = sorted({owner for owner, *_ in rows} - {NOBODY})
     if owners:
@@ -43,7 +43,7 @@ def fold() -> Script[None]:
 
 
 def read() -> Script[dict[str, Timing]]:
-    """Read what everybody counted, by queue."""
+    """Read the counts of all workers, by queue."""
     return _sums((yield "timings", {}))
 
 

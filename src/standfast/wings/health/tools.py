@@ -1,4 +1,4 @@
-"""The tool that judges the queue."""
+"""The tool that reports health."""
 
 from __future__ import annotations
 

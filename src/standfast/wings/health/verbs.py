@@ -57,14 +57,14 @@ from standfast.worker import lifeline
 from standfast.worker.upkeep import JUMPED, UNWRITTEN
 
 SILENT_AFTER = 30.0
-"""A worker whose last heartbeat is older than this, three of the longest beats, does not count as live."""
+"""A worker whose last heartbeat is older than this, three of the longest intervals, does not count as live."""
 SWEEP_EVERY = 10.0
 JUMP_SHOWN = 86400.0
 STUCK_SHOWN = 10
 
 
 async def observe(store: Store) -> tuple[Facts, StoreFacts]:
-    """Read what health and alerts are judged by: as the store has it, and as the rules take it."""
+    """Read the facts that health and alerts are judged by: as the store has them, and as the rules take them."""
     await sum_counters(store)
     facts = await store.read(
         health_scripts.facts(
@@ -82,13 +82,13 @@ async def observe(store: Store) -> tuple[Facts, StoreFacts]:
 
 
 async def wrong_now(store: Store) -> dict[Key, Condition]:
-    """Give everything that is wrong just now and is an alert."""
+    """Return everything that is wrong just now and is an alert."""
     _, facts = await observe(store)
     return conditions(facts)
 
 
 async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, Any]:
-    """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
+    """Judge the store by what it holds. Any process gives the same answer, except for jobs that wait on its host."""
     facts, judged = await observe(store)
     found = [f"store: {store.trouble}"] if store.trouble else []
     if spooled is not None and spooled.issue:
@@ -119,7 +119,7 @@ async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, 
 
 
 def store_away(error: StoreUnavailable | WrongAddress, spooled: SpoolStatus | None) -> dict[str, Any]:
-    """Tell of a store that cannot be asked: what it holds is unknown, and what waits on this host is in `spool`."""
+    """Report a store that cannot be read: what it holds is unknown; the jobs that wait on this host are in `spool`."""
     issue = None if spooled is None else spooled.issue
     return {
         "status": "degraded",
@@ -157,7 +157,7 @@ async def stats(store: Store, spooled: SpoolStatus | None = None) -> dict[str, A
 
 
 async def queues(store: Store) -> dict[str, dict[str, Any]]:
-    """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+    """Return every queue with its rules in force, what it holds, and how many live workers serve it."""
     facts, counters = await _survey(store)
     counts, serving = _counts(facts, counters, store.skew()), _serving(facts)
     handlers = await store.read(queue_scripts.handlers_by_queue())
@@ -180,7 +180,7 @@ TOTALS = {
     "awaiting_consent": "total_awaiting_consent",
     "paused": "paused_queues",
 }
-"""The counts of queues that are also shown as sums, and under which names."""
+"""The counts of queues that are also shown as sums, and the names of the sums."""
 
 
 async def _survey(store: Store) -> tuple[Facts, Counters]:
@@ -189,20 +189,20 @@ async def _survey(store: Store) -> tuple[Facts, Counters]:
 
 
 async def sum_counters(store: Store) -> None:
-    """Put counters together that no worker has, where there are many, so that no reader pays for them again."""
+    """Sum up counters that no worker has summed, if there are many, so that later readers do not pay for them."""
     if await store.read(needs_summing()):
         with suppress(StandfastError):  # counting is exact without it
             await store.write(sum_up, None)
 
 
 def worker_facts(worker: WorkerRow, now: float) -> dict[str, Any]:
-    """Give what every list of workers says of one."""
+    """Return what every list of workers shows of a worker."""
     queues = msgspec.json.decode(worker.queues)
     return {"id": worker.id, "queues": queues, "pid": worker.pid, "beat_seconds_ago": round(now - worker.beat_at, 3)}
 
 
 def _gate(row: Row, now: float, skew: float) -> dict[str, Any]:
-    """Show one gate: what it counts, and when it opens by itself."""
+    """Show one gate: what it counts, and when it opens automatically."""
     shown: dict[str, Any] = {"key": row.key, "kind": row.kind}
     if row.kind == "limit":
         shown |= {"used": row.used, "limit": row.capacity}
@@ -223,12 +223,12 @@ def _gate(row: Row, now: float, skew: float) -> dict[str, Any]:
 
 
 def _with_activity(facts: QueueFacts, activity: PolicyActivity, asked_lately: int) -> QueueFacts:
-    new = max(0, activity.letters.get(facts.queue, 0) - asked_lately)  # read one after the other
+    new = max(0, activity.letters.get(facts.queue, 0) - asked_lately)  # these are read one after the other
     return msgspec.structs.replace(facts, new_letters=new, denials=activity.refusals.get(facts.queue, 0))
 
 
 def _governed(facts: StoreFacts, activity: PolicyActivity, rows: Sequence[QueueRow]) -> StoreFacts:
-    """Add what is known of the policy, and of letters that grow or may not be replayed."""
+    """Add the policy's issue, and the numbers of new letters and denied replays."""
     asked_lately = {row.name: row.asked_lately for row in rows}
     queues = [_with_activity(each, activity, asked_lately[each.queue]) for each in facts.queues]
     issue = of_store(activity.stored_policy.rules, activity.stored_policy.problem).issue
@@ -246,7 +246,7 @@ def _outage(row: Row, now: float, skew: float) -> Outage:
 
 
 def _disabled_handlers(facts: Facts, now: float) -> tuple[tuple[str, str, float, bool], ...]:
-    """Give the handlers that a process cannot run just now. One that is up again everywhere is not among them."""
+    """Return the handlers that a process cannot run just now, without those that are up again everywhere."""
     disabled = [(row.key.split(":", 2)[2], row, gates.disabled(row)) for row in facts.gates if row.kind == "probe"]
     return tuple(
         (f"{gates.queue_of(row.key)}/{handler}", found.why, now - found.since, found.up)
@@ -269,7 +269,7 @@ def _summed_counters(counters: Counters) -> dict[str, int]:
 
 
 def _counts(facts: Facts, counters: Counters, skew: float) -> dict[str, dict[str, Any]]:
-    """Give what each queue holds, and what happened there so far."""
+    """Return what each queue holds, and what happened there so far."""
     of_queue: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, kind), number in counters.items():
         of_queue[queue][kind] = number
@@ -277,7 +277,7 @@ def _counts(facts: Facts, counters: Counters, skew: float) -> dict[str, dict[str
 
 
 COUNTED = ("due", "running", "scheduled", "parked", "waiting", "letters")
-"""What is counted of each queue."""
+"""The counts that are shown for each queue."""
 
 
 def _queue_counts(queue: QueueRow, counters: dict[str, int], skew: float) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def _store_facts(facts: Facts, now: float, skew: float, *, disk_low: bool) -> St
 
 
 def _absence(worker: Missing, now: float) -> MissingWorker:
-    """Judge a worker that has not left: by the lock of its process, where that can be seen from here."""
+    """Judge a worker that did not leave: by the lock of its process, if that can be seen from here."""
     life = "dead" if worker.dead else "unknown" if worker.process is None else lifeline.verdict(worker.process)
     ran = tuple(sorted(msgspec.json.decode(worker.ran, type=dict[str, int]).items()))
     calls = worker.id.startswith(CALLER)
@@ -352,13 +352,13 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
 
 
 def _uncounted(queue: str, facts: Facts) -> frozenset[str]:
-    """Name what may be more than was looked at, so that it is worded without a number."""
+    """Name the counts that may be too low, so that they are worded without a number."""
     silent = {"silent"} if queue in facts.silent_uncounted else set()
     return frozenset(silent | {"deferred"} if facts.deferred_uncounted else silent)
 
 
 def _long_holds(facts: Facts, queue: str, now: float) -> tuple[tuple[str, float], ...]:
-    """Give the destinations that have a queue's jobs wait for long, and for how many seconds in all."""
+    """Return the destinations that make a queue's jobs wait for long, and the seconds of the whole wait."""
     rows = [row for row in facts.gates if holds.is_shut(row, now) and gates.queue_of(row.key) == queue]
     found = [(holds.destination_of(row.key), holds.read(row)) for row in rows]
     return tuple((name, hold.until - hold.since) for name, hold in found if hold.until - hold.since > holds.LONG)

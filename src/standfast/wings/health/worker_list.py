@@ -1,4 +1,4 @@
-"""Which workers are there, and what each runs."""
+"""The live workers, and what each one runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from standfast.wings.records.effects_view import Moment
 from standfast.wings.records.view import moments
 
 JOBS_SHOWN = 100
-"""Jobs that are named for each worker: those that it has run longest."""
+"""The most jobs that are named for a worker: those that it has run longest."""
 
 
 async def workers(store: Store) -> list[dict[str, Any]]:
-    """Give every live worker, the oldest first: where it is, what it serves, and what it runs."""
+    """Return every live worker, the oldest first: where it is, what it serves, and what it runs."""
     found = await store.read(health_scripts.workers_at_work(store.now(), store.boot(), silent_after=SILENT_AFTER))
     oldest_first = sorted(found.workers, key=lambda each: (each.started_at, each.id))
     return [_at_work(each, found, store.now(), moments(store.skew())) for each in oldest_first]

@@ -1,1 +1,1 @@
-"""HTTP jobs: requests that the queue sends."""
+"""HTTP jobs: requests that workers send."""

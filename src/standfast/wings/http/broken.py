@@ -1,25 +1,25 @@
-"""How a request can end without a whole reply. What was certainly not sent is told apart from what may have arrived.
+"""How a request can end without a whole reply: it was certainly not sent, or it may have arrived.
 
 WireError
 ├── ConnectError        never connected: nothing was sent
-│   └── ConnectTimeout  nor in time
+│   └── ConnectTimeout  not connected in time
 ├── NetworkError        the connection broke: the request may have arrived
-└── ProtocolError       what came back is no HTTP
+└── ProtocolError       the answer is not HTTP
 """
 
 from __future__ import annotations
 
 
 class WireError(Exception):
-    """The root."""
+    """The root of these errors."""
 
 
 class ConnectError(WireError):
-    """There is no connection, or no TLS over it."""
+    """No connection could be made, or no TLS over it."""
 
 
 class ConnectTimeout(ConnectError):
-    """There is no connection in the time that connecting has."""
+    """No connection was made in the time for connecting."""
 
 
 class NetworkError(WireError):
@@ -27,4 +27,4 @@ class NetworkError(WireError):
 
 
 class ProtocolError(WireError):
-    """The receiver ended the connection without a reply, or sent what is no HTTP."""
+    """The receiver closed the connection without a reply, or sent something that is not HTTP."""

@@ -22,7 +22,7 @@ from standfast.wings.http.resolver import Resolver
 from standfast.wings.http.words import HttpRequest, Reply, Route
 
 LARGEST_BODY = 128 * 1024
-"""Bytes of a reply's body that are read and kept: whatever they hold, the result they make can be stored."""
+"""Bytes of a reply's body that are read and kept: the result made of them can be stored, whatever they are."""
 LONGEST_HEADER = 1000
 KEPT_HEADERS = (
     "content-encoding",
@@ -44,9 +44,9 @@ MOST_ADDRESSES = 4
 
 PHASES = 5
 LONGEST_PHASE = 10.0
-"""Waiting for a connection, looking up, connecting and TLS get a fifth of the time each, and at most so many seconds.
+"""Waiting for a connection, lookup, connecting and TLS get a fifth of the time each, but at most so many seconds.
 
-So the whole time never runs out before the request is sent: when it does, the receiver may have got it.
+So the whole time never runs out before the request is sent; when it does run out, the receiver may have got it.
 """
 BROKEN = (TimeoutError, WireError)
 """How a reply can end early."""
@@ -57,11 +57,11 @@ AUTHORITIES = (
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/ca-bundle.pem",
 )
-"""Where Linux keeps the authorities that it trusts, if OpenSSL was built to look elsewhere."""
+"""Where Linux keeps trusted certificates, if OpenSSL was built to look elsewhere."""
 
 
 class Wire:
-    """The connections of one event loop. No cookies, no proxies, no redirects: the environment decides nothing here."""
+    """The connections of one event loop. No cookies, no redirects, and no proxies, not even from the environment."""
 
     def __init__(self) -> None:
         self._idle: dict[tuple[Route, Origin], list[Connection]] = {}
@@ -69,7 +69,7 @@ class Wire:
         trusted()
 
     async def send(self, request: HttpRequest, headers: Headers, route: Route, within: float) -> Reply:
-        """Send a request and read its reply; raise unless the reply, or what came of it, says how it went."""
+        """Send a request and read its reply; raise, unless the reply, even an incomplete one, says how it went."""
         reply = Reply()
         try:
             async with asyncio.timeout(within):
@@ -100,7 +100,7 @@ class Wire:
         self._keep(route, origin, connection)
 
     def _kept(self, route: Route, origin: Origin) -> Connection | None:
-        """Give a connection of this route that has nothing to do. Those of one queue are never another's."""
+        """Return an idle connection of this route. Connections of one queue are never used for another."""
         waiting, oldest = self._idle.get((route, origin), []), time.monotonic() - KEEP_ALIVE
         while waiting:
             connection = waiting.pop()
@@ -110,7 +110,7 @@ class Wire:
         return None
 
     def _keep(self, route: Route, origin: Origin, connection: Connection) -> None:
-        """Keep a connection for the next request, if it may have one and there are not many already."""
+        """Keep a connection for the next request, if its route may reuse one and there are not many already."""
         waiting = self._idle.setdefault((route, origin), []) if route.reuse else []
         if not route.reuse or len(waiting) >= MOST_IDLE or not connection.is_reusable():
             connection.close()
@@ -119,9 +119,9 @@ class Wire:
         waiting.append(connection)
 
     async def _opened(self, route: Route, origin: Origin, phase: float) -> Connection:
-        """Look the name up once, have every address of it vetted, and connect to one of those very addresses.
+        """Look the name up once, have all its addresses vetted, and connect to one of these very addresses.
 
-        Above here the name stays what it was: for the Host header, for TLS and its certificate.
+        Everything above still uses the name: the Host header, TLS and its certificate.
         """
         resolver = self._resolvers.setdefault(route.queue, Resolver())
         try:
@@ -135,7 +135,7 @@ class Wire:
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """Give the certificates this machine trusts; reading them takes a while."""
+    """Return a TLS context with the certificates this machine trusts; reading them takes a while."""
     if sys.platform in {"darwin", "win32"}:
         import truststore  # noqa: PLC0415 - only there is it installed
 
@@ -155,10 +155,10 @@ def _phase(within: float) -> float:
 
 
 def _words(error: BaseException | None, within: float) -> str:
-    """Give what an error says, or else what it wraps: a reset says nothing until the system's own error is found."""
+    """Return an error's text, or that of an error it wraps: a reset says nothing, the system's own error does."""
     if isinstance(error, TimeoutError):
         return f"no whole reply within {within:g} s"
-    if isinstance(error, ConnectTimeout):  # what it wraps is how it was stopped
+    if isinstance(error, ConnectTimeout):  # its cause is only how it was stopped
         return str(error) or f"no connection within {_phase(within):g} s"
     while error is not None and not str(error):
         error = error.__cause__ or error.__context__
@@ -166,7 +166,7 @@ def _words(error: BaseException | None, within: float) -> str:
 
 
 def _kept_headers(head: h11.Response) -> dict[str, str]:
-    """Give the headers that are kept; one that came several times as one, its values in their order."""
+    """Return the headers that are kept; a repeated header becomes one, its values in their order."""
     kept: dict[str, str] = {}
     for raw, value in head.headers:
         name = raw.decode("ascii")

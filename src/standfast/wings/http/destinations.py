@@ -1,4 +1,4 @@
-"""Which addresses HTTP jobs may call: every public one, and what a queue names besides."""
+"""Which addresses HTTP jobs may call: every public one, and those that a queue names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Address = IPv4Address | IPv6Address
 
 LOOPBACK: tuple[Address, ...] = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"})
-"""Names that every machine gives itself; so is every name below `localhost`."""
+"""Names of the machine itself; so is every name below `localhost`."""
 
 GLOBAL_UNICAST = IPv6Network("2000::/3")
-"""All the IPv6 space that is given out for public use; what lies outside is local, reserved or multicast."""
+"""The IPv6 space that is assigned for public use; addresses outside it are local, reserved or multicast."""
 TRANSLATED = IPv6Network("64:ff9b::/96")
-"""Where a NAT64 gateway hides an IPv4 address in the last four bytes."""
+"""Addresses of a NAT64 gateway, which hold an IPv4 address in their last four bytes."""
 SPECIAL: tuple[IPv4Network | IPv6Network, ...] = (
     IPv4Network("192.0.0.0/24"),  # some of it is a cloud's metadata service
     IPv4Network("168.63.129.16/32"),  # gives every virtual machine of one cloud its settings, secrets among them
@@ -29,7 +29,7 @@ SPECIAL: tuple[IPv4Network | IPv6Network, ...] = (
 
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-"""What a TOML table is called without quotes."""
+"""The name of a TOML table that needs no quotes."""
 
 
 class Refused(Exception):
@@ -62,12 +62,12 @@ class Destinations:
 
 @lru_cache(maxsize=256)
 def destinations(entries: tuple[str, ...]) -> Destinations:
-    """Read what a queue's rules name."""
+    """Read the destinations that a queue's rules name."""
     return Destinations(entries)
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether anybody on the internet may be meant; an address inside an address decides."""
+    """Return whether an address is on the public internet; an address inside an address decides."""
     inner = _inside(address)
     if inner is not None:
         return is_public(inner)
@@ -89,13 +89,13 @@ def literal(host: str) -> Address | None:
 
 
 def as_address(text: str) -> Address:
-    """Read an address; an IPv4 address in IPv6 clothes is what it is on the wire."""
+    """Read an address; an IPv4 address written as IPv6 is what it is on the wire."""
     address = ip_address(text)
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def known_addresses(host: str) -> tuple[Address, ...]:
-    """Give where a host leads as far as that is known without asking a resolver."""
+    """Return the addresses of a host, as far as they are known without asking a resolver."""
     address = literal(host)
     if address is not None:
         return (address,)
@@ -118,7 +118,7 @@ def refusal(queue: str, entries: tuple[str, ...], refused: Refused) -> str:
 
 
 def plain_name(host: str) -> str:
-    """Give a name as names are compared."""
+    """Return a name in the form in which names are compared."""
     return host.lower().removesuffix(".")
 
 

@@ -1,4 +1,4 @@
-"""One connection that speaks HTTP/1.1: the bytes are asyncio's, their meaning is h11's."""
+"""One HTTP/1.1 connection: asyncio moves the bytes, h11 knows what they mean."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from standfast.wings.http.words import USUAL_PORTS, HttpRequest
 Headers = list[tuple[bytes, bytes]]
 CHUNK = 64 * 1024
 LARGEST_HEAD = 100 * 1024
-"""Bytes that the status line and headers of a reply may have."""
+"""The most bytes in the status line and headers of a reply."""
 PATH_SAFE = "/%:@!$&'()*+,;=~[]|^\\"
 QUERY_SAFE = f"{PATH_SAFE}?`{{}}"
 CLOSING_SECONDS = 1.0
 
 
 class Origin(NamedTuple):
-    """Whom a request goes to."""
+    """The receiver of a request."""
 
     scheme: str
     host: str
@@ -34,19 +34,19 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> Origin:
-        """Read it from a URL that was checked."""
+        """Read the receiver from a URL that was checked."""
         parts = urlsplit(url)
         return cls(parts.scheme, parts.hostname or "", parts.port or USUAL_PORTS[parts.scheme])
 
     @property
     def name(self) -> str:
-        """The Host header: without the port that the scheme has anyway."""
+        """The Host header: without the port if it is the scheme's usual one."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == USUAL_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 class Connection:
-    """A connection, its protocol state, and since when it has nothing to do."""
+    """A connection, its protocol state, and since when it has been idle."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -55,7 +55,7 @@ class Connection:
 
     @classmethod
     async def open(cls, origin: Origin, addresses: Sequence[Address], tls: ssl.SSLContext, phase: float) -> Connection:
-        """Connect to the first address that answers, and be sure who it is where the scheme asks for that."""
+        """Connect to the first address that answers, and verify who it is if the scheme is https."""
         made = cls(*await _connected(addresses, origin.port, phase / len(addresses)))
         if origin.scheme == "https":
             await made._secure(origin.host, tls, phase)
@@ -68,7 +68,7 @@ class Connection:
                     await self._writer.start_tls(tls, server_hostname=host)
             except TimeoutError as error:
                 raise ConnectTimeout from error
-            except OSError as error:  # a certificate that does not fit, too
+            except OSError as error:  # including a certificate that does not fit
                 raise ConnectError(str(error)) from error
 
     async def send(self, request: HttpRequest, headers: Headers, origin: Origin) -> None:
@@ -83,7 +83,7 @@ class Connection:
             await self._writer.drain()
 
     async def head(self) -> h11.Response:
-        """Read the status and the headers of the reply; what only announces it is passed over."""
+        """Read the status and the headers of the reply; informational responses are skipped."""
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
@@ -112,14 +112,14 @@ class Connection:
         return data
 
     def is_reusable(self) -> bool:
-        """Make it ready for another request, if both sides are done and mean to go on."""
+        """Make it ready for another request, if both sides are done and keep it open; return whether they are."""
         if self._state.our_state is h11.DONE and self._state.their_state is h11.DONE:
             self._state.start_next_cycle()
             return True
         return False
 
     def is_open(self) -> bool:
-        """Whether nothing came, and nothing ended, while it had nothing to do: the loop may not have seen it yet."""
+        """Return whether nothing came, and nothing ended, while it was idle: the loop may not have noticed yet."""
         if self._reader.at_eof() or self._writer.is_closing():
             return False
         with DefaultSelector() as selector:
@@ -127,16 +127,16 @@ class Connection:
             return not selector.select(0)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         self._writer.close()
 
     def abort(self) -> None:
-        """Let go of it at once, whatever is still to be sent."""
+        """Close it at once, whatever is still to be sent."""
         self._writer.transport.abort()
 
     @contextmanager
     def aborted_on_failure(self) -> Iterator[None]:
-        """Abort it where the work inside fails or is cancelled: what is half said on it fits no other request."""
+        """Abort it if the work inside fails or is cancelled: after half a message it fits no other request."""
         with ExitStack() as undo:
             undo.callback(self.abort)
             yield
@@ -168,7 +168,7 @@ async def _connected(
 
 
 def target_of(url: str) -> str:
-    """Give what the request line names: the path and the query, encoded as far as they are not yet."""
+    """Return the target for the request line: the path and the query, encoded where they are not yet."""
     parts = urlsplit(url)
     path = quote(_without_dots(parts.path), safe=PATH_SAFE) or "/"
     return (
@@ -177,7 +177,7 @@ def target_of(url: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Resolve `.` and `..`, as every client does: a receiver must not have to guess what was meant."""
+    """Resolve `.` and `..`, as every client does: a receiver must not have to guess what the URL means."""
     if "/." not in path:
         return path
     kept: list[str] = []
@@ -190,7 +190,7 @@ def _without_dots(path: str) -> str:
 
 
 def _all_headers(request: HttpRequest, headers: Headers, origin: Origin) -> Headers:
-    """Add what every request has. A method that usually has a body says so if there is none."""
+    """Add the headers that every request has. A method that usually has a body says so if there is none."""
     given = {name.lower() for name, _ in headers}
     found = [(b"Host", origin.name.encode()), *([] if b"accept" in given else [(b"Accept", b"*/*")])]
     found += [(b"Connection", b"keep-alive"), *headers]

@@ -1,7 +1,7 @@
-"""Looking names up for one queue, on threads of its own: a name that hangs costs that queue a thread, and no other one.
+"""Looks names up for one queue, on its own threads: a name that hangs costs that queue a thread, and no other queue.
 
-A lookup cannot be stopped. Giving up leaves its thread behind, so a name that is being looked up is never looked
-up a second time beside that: everybody who asks for it waits for the one answer.
+A lookup cannot be stopped. Giving up leaves its thread behind, so a name that is being looked up is never looked up
+a second time meanwhile: all callers wait for the one answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Thread
 from standfast.wings.http.destinations import Address, as_address, literal
 
 MOST_LOOKUPS = 16
-"""Names one queue looks up at a time; who asks for one more waits for the first to end."""
+"""How many names one queue looks up at a time; the next caller waits for one of them to end."""
 
 Answer = Future[list[Address]]
 
@@ -27,7 +27,7 @@ class Resolver:
         self._asked: dict[str, asyncio.Future[list[Address]]] = {}
 
     async def look_up(self, host: str) -> list[Address]:
-        """Give every address of a host."""
+        """Return every address of a host."""
         address = literal(host)
         if address is not None:
             return [address]
@@ -35,22 +35,22 @@ class Resolver:
             await self._free.acquire()
             self._ask(host)
         answer = self._asked[host]
-        await asyncio.wait([answer])  # unlike awaiting it, giving up does not take it from the others
+        await asyncio.wait([answer])  # unlike awaiting it, giving up does not cancel it for other callers
         return answer.result()
 
     def _ask(self, host: str) -> None:
-        """Start a lookup in the slot that was acquired, unless another has started it meanwhile."""
+        """Start a lookup in the slot that was acquired, unless another caller has started it meanwhile."""
         if host in self._asked:
             self._free.release()
             return
         answer: Answer = Future()
         self._asked[host] = asyncio.wrap_future(answer)
         self._asked[host].add_done_callback(lambda done: self._forget(host, done))
-        # The end of the process does not wait for it.
+        # A daemon thread: the end of the process does not wait for it.
         Thread(target=_look_up, args=(host, answer), name="standfast-lookup", daemon=True).start()
 
     def _forget(self, host: str, answer: asyncio.Future[list[Address]]) -> None:
-        answer.exception()  # the caller may be gone, which is no fault
+        answer.exception()  # the caller may be gone, which is no error
         del self._asked[host]
         self._free.release()
 
@@ -59,5 +59,5 @@ def _look_up(host: str, answer: Answer) -> None:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         answer.set_result([as_address(str(place[0])) for *_, place in found])
-    except (OSError, ValueError) as error:  # a name that no resolver takes is a UnicodeError
+    except (OSError, ValueError) as error:  # a name that no resolver accepts is a UnicodeError
         answer.set_exception(error)

@@ -1,4 +1,4 @@
-"""The built-in HTTP handler's hands: it sends a job's request, with the headers that let a receiver tell repeats."""
+"""Sends the requests of HTTP jobs, with the headers by which a receiver recognises repeats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sender:
         self._wires: WeakKeyDictionary[asyncio.AbstractEventLoop, Wire] = WeakKeyDictionary()
 
     async def send(self, job: ClaimedJob) -> Reply:
-        """Send the request of a job; give the reply, or raise what happened instead."""
+        """Send the request of a job; return the reply, or raise what happened instead."""
         request: HttpRequest = job.input
         route = Route(job.queue, job.rules.destinations, reuse=job.repeatable)
         timeout = request.timeout or TIMEOUT
@@ -39,7 +39,7 @@ class Sender:
             raise Permanent(refusal(job.queue, route.destinations, refused), reason_code="denied") from refused
 
     async def look(self, job: ClaimedJob, request: HttpRequest) -> Reply:
-        """Send a request that only looks; give the reply, or raise what happened instead."""
+        """Send a request that only looks; return the reply, or raise what happened instead."""
         route = Route(job.queue, job.rules.destinations, reuse=True)
         given = {"Accept-Encoding": "identity", "User-Agent": user_agent()} | request.headers
         sent = [(name.encode(), value.encode()) for name, value in given.items()]
@@ -49,12 +49,12 @@ class Sender:
             raise Permanent(refusal(job.queue, route.destinations, refused), reason_code="denied") from refused
 
     async def ask(self, url: str, within: float) -> Reply:
-        """Send a GET where the application or its operator said; that one host may be private."""
+        """Send a GET to a URL of the application or its operator; that one host may be private."""
         route = Route("", (host_of(url),), reuse=False)
         return await (await self._wire()).send(HttpRequest("GET", url), _asking(), route, within)
 
     async def tell(self, request: HttpRequest) -> Reply:
-        """Send a request where the operator said; that one host may be private."""
+        """Send a request to a URL of the operator; that one host may be private."""
         route = Route("", (host_of(request.url),), reuse=False)
         sent = [*_asking(), *((name.encode(), value.encode()) for name, value in request.headers.items())]
         return await (await self._wire()).send(request, sent, route, request.timeout or TIMEOUT)
@@ -68,13 +68,13 @@ class Sender:
     async def _wire(self) -> Wire:
         loop = asyncio.get_running_loop()
         if loop not in self._wires:
-            opened = await run_in_thread(_open)  # a third of a second, beside the loop
+            opened = await run_in_thread(_open)  # a third of a second, in a thread
             self._wires.setdefault(loop, opened)
         return self._wires[loop]
 
 
 def headers(job: ClaimedJob, request: HttpRequest) -> list[tuple[bytes, bytes]]:
-    """Give every header of a request: ours, then the caller's. The key is the same on every attempt and replay."""
+    """Return every header of a request: ours, then the caller's. The key is the same on every attempt and replay."""
     given = {name.lower() for name in request.headers}
     ours = {
         "Idempotency-Key": job.idempotency_key.strip(),
@@ -97,8 +97,8 @@ def _asking() -> list[tuple[bytes, bytes]]:
 
 @cache
 def user_agent() -> str:
-    """Name this program and its version, as far as it was installed and has one."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a request is to pay, not every start
+    """Name this program and its version; the version is 0 if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - only requests pay, not every start
 
     try:
         return f"standfast/{version('standfast')}"

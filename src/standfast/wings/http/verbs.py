@@ -1,4 +1,4 @@
-"""HTTP jobs: accepted if they may be sent, judged by what came of sending them."""
+"""HTTP jobs: accepted if they may be sent, judged by their replies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class _Url(msgspec.Struct):
 
 _read_url = msgspec.json.Decoder(_Url).decode
 LONGEST_QUOTE = 500
-"""Characters of a refusing reply that its failure's message quotes."""
+"""How many characters of a refusing reply the failure's message quotes."""
 
 
 def built_in(door: Door, sender: Sender) -> Handler:
-    """Give the handler that every queue has."""
+    """Return the handler that every queue has."""
 
     async def http(job: ClaimedJob) -> dict[str, Any] | Failed:
-        """Send one request. What is raised on the way is judged where every handler's exceptions are."""
+        """Send one request. Exceptions on the way are judged where those of every handler are."""
         return judge(await sender.send(job))
 
     declared = Declaration(queue="", name=HTTP)
@@ -52,7 +52,7 @@ def request(
     headers: Mapping[str, str] | None = None,
     timeout: float | str | None = None,
 ) -> dict[str, Any]:
-    """Lay a request out as the payload it is stored as; its handler's input checks it. None is no body."""
+    """Build the payload that a request is stored as; its handler's input checks it. A body of None is no body."""
     given = {
         "method": method.upper() if isinstance(method, str) else method,
         "url": url,
@@ -64,7 +64,7 @@ def request(
 
 
 def check_key(job: NewJob) -> None:
-    """Refuse a key that could not be sent as the header it is sent as."""
+    """Refuse a key that could not be sent as a header."""
     key = job.idempotency_key
     if job.handler == HTTP and key is not None and not (key.isascii() and key == key.strip()):
         raise PayloadRejected(
@@ -74,7 +74,7 @@ def check_key(job: NewJob) -> None:
 
 
 def leading_inside(jobs: Sequence[NewJob]) -> list[str]:
-    """Give the URLs that plainly lead to addresses which are not public, so that their queue must name them."""
+    """Return the URLs that plainly lead to addresses that are not public, so that their queue must name them."""
     urls = (_read_url(job.payload).url for job in jobs if job.handler == HTTP)
     return [url for url in urls if _refusal(url, ()) is not None]
 
@@ -97,7 +97,7 @@ def _refusal(url: str, entries: tuple[str, ...]) -> Refused | None:
 
 
 def judge(reply: Reply) -> dict[str, Any] | Failed:
-    """Turn a reply into the job's result, or into how it failed."""
+    """Turn a reply into the job's result, or into its failure."""
     failed = of_http(reply.status or 0, requested_wait(lambda name: reply.headers.get(name.lower())))
     if failed is None:
         return stored_reply(reply)
@@ -105,13 +105,13 @@ def judge(reply: Reply) -> dict[str, Any] | Failed:
 
 
 def stored_reply(reply: Reply) -> dict[str, Any]:
-    """Give what is stored of a reply."""
+    """Return the part of a reply that is stored."""
     result = {"status": reply.status, "headers": reply.headers, "body": _body(reply)}
     return {**result, "_truncated": True} if reply.truncated else result
 
 
 def _body(reply: Reply) -> Any:
-    """Read the body: JSON if it says so and can be kept as such, else text. Compressed bytes are neither."""
+    """Read the body: JSON if it says so and can be kept as such, else text; None if it is empty or compressed."""
     if not reply.body or reply.headers.get("content-encoding", "identity") != "identity":
         return None
     if "json" in reply.headers.get("content-type", "") and not reply.truncated:

@@ -1,6 +1,6 @@
-"""An HTTP job in words: the request as it is stored, and the reply as far as it is read.
+"""HTTP jobs as values: the request as it is stored, and the reply as far as it is read.
 
-Every check of a request is in here, so that no door accepts one that could not be sent.
+Every check of a request is here, so that no door accepts one that could not be sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_URL = 8192
 LONGEST_HOST = 253
 MOST_HEADERS = 64
 LARGEST_HEADERS = 16 * 1024
-"""Characters all headers together may have."""
+"""The most characters in all headers together."""
 LONGEST_TIMEOUT = 86400.0
 USUAL_PORTS = {"http": 80, "https": 443}
 
@@ -48,7 +48,7 @@ NOT_THE_CALLERS = {
         "it concerns the connection, not the request",
     ),
 }
-"""Headers a caller may not give, and why."""
+"""Headers that a caller may not give, and why."""
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?", re.IGNORECASE)
@@ -57,7 +57,7 @@ _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 
 
 class HttpRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One request. The body keeps the very text that was stored: what is sent is what was hashed."""
+    """One request. The body keeps the exact text that was stored: what is sent is what was hashed."""
 
     method: str
     url: str
@@ -66,7 +66,7 @@ class HttpRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be sent, saying what to change."""
+        """Refuse a request that could not be sent, saying what to change."""
         if self.method not in METHODS:
             raise ValueError(f"method {self.method!r} is unknown; known are {', '.join(sorted(METHODS))}")
         _check_url(self.url)
@@ -96,9 +96,9 @@ class HttpRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Route(NamedTuple):
-    """Whose request it is, where it may lead, and whether it may take a connection that was used before.
+    """Whose request it is, where it may lead, and whether it may use a connection that was used before.
 
-    A receiver that closes an idle connection just then looks like one that got the request and vanished.
+    A receiver that closes an idle connection at that moment looks like one that got the request and vanished.
     """
 
     queue: str
@@ -117,17 +117,17 @@ class Reply:
 
     @property
     def refuses(self) -> bool:
-        """Whether it already says that this was no success: then the rest of it is only words."""
+        """Whether it already says that this was no success: the rest of it is then only text."""
         return self.status is not None and self.status // 100 != 2  # noqa: PLR2004 - 2xx is success
 
     @property
     def text(self) -> str:
-        """The body as text; what is not UTF-8, and NUL, which no store takes, becomes U+FFFD."""
+        """The body as text; bytes that are not UTF-8, and NUL, which no store takes, become U+FFFD."""
         return self.body.decode(errors="replace").replace("\0", "\ufffd")
 
 
 def host_of(url: str) -> str:
-    """Give the host a URL names; empty if it names none that can be read."""
+    """Return the host that a URL names; empty if it names none that can be read."""
     try:
         return urlsplit(str(url)).hostname or ""
     except ValueError:
@@ -135,7 +135,7 @@ def host_of(url: str) -> str:
 
 
 def origin_of(url: object) -> tuple[str, str, int | None] | None:
-    """Give whom a URL leads to: scheme, host and port. None if it cannot be read."""
+    """Return the receiver of a URL: scheme, host and port. None if it cannot be read."""
     try:
         parts = urlsplit(str(url))
         return parts.scheme, plain_name(parts.hostname or ""), parts.port or USUAL_PORTS.get(parts.scheme)
@@ -149,7 +149,7 @@ def _check_url(url: str) -> None:
     if not url.isprintable() or " " in url:
         raise ValueError("the url holds a space or a control character; percent-encode it")
     parts = urlsplit(url)
-    if parts.netloc.startswith("[") and ":" not in (parts.hostname or ""):  # older versions of Python let it pass
+    if parts.netloc.startswith("[") and ":" not in (parts.hostname or ""):  # older versions of Python accept it
         raise ValueError("square brackets are for IPv6 addresses; write the host without them")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{printable(url)!r} is not an absolute url; write http:// or https://, then a host")

@@ -31,7 +31,7 @@ SAID = {
     "in_doubt": "may have done its work already, and so it is a dead letter for a person to look at",
     "finished": "was finished in the old store, and is left out; --finished brings it in as completed",
 }
-"""What a person must know of an outcome."""
+"""What a person must know about an outcome."""
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -72,7 +72,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def described(command: Command) -> Command:
-    """Give a command the options of every import."""
+    """Add the options of every import to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -160,7 +160,7 @@ def _options(given: dict[str, Any]) -> ImportOptions:
 
 
 def _summary(reports: Sequence[Report]) -> dict[str, Any]:
-    """Give what a program reads."""
+    """Return the summary for programs."""
     whole = [{**msgspec.to_builtins(report), "outcomes": dict(report.outcomes)} for report in reports]
     total = sum((report.outcomes for report in reports), type(reports[0].outcomes)())
     records = sum(report.records for report in reports)
@@ -187,7 +187,7 @@ def _tell(reports: Sequence[Report]) -> None:
 
 
 def _tell_rejected(report: Report) -> None:
-    """Name the first rejected records on stderr, where they are seen also when the rest is piped."""
+    """Name the first rejected records on stderr, where they are seen even if the rest is piped."""
     for name, why in report.first_rejected:
         click.echo(f"{escaped(name)}: {escaped(why)}", err=True)
     more = report.rejected - len(report.first_rejected)

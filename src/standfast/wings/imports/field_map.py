@@ -17,21 +17,21 @@ FIELDS = (
     *("max_attempts", "first_seen_at", "due_at", "ended_at", "state", "reason_code", "message", "error_kind", "landed"),
     *("session", "requester", "risk", "lease", "queue_reason", "history", "result"),
 )
-"""What can be mapped. A single label is `labels.NAME`."""
+"""The fields that can be mapped. A single label is `labels.NAME`."""
 LABEL = "labels."
 JSON = "json:"
 CONSTANT = "="
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a value is found: at a path of the record, as text of JSON there, or the same for all records."""
+    """Where a value is found: at a path of the record, there as JSON text, or the same for all records."""
 
     steps: tuple[str | int, ...] = ()
     constant: str | None = None
     is_json: bool = False
 
     def read(self, record: Mapping[str, Any]) -> Any:
-        """Give the value, or MISSING. A null says nothing, and so is missing."""
+        """Return the value, or MISSING. A null counts as missing."""
         if self.constant is not None:
             return self.constant
         value = value_in(self.steps, record)
@@ -57,11 +57,11 @@ def place(text: str) -> Place:
 
 
 FieldMap = Mapping[str, tuple[Place, ...]]
-"""For each field, where it may be found: the first place that has it counts."""
+"""For each field, the places where it may be found: the first one that has it counts."""
 
 
 def field_map(defaults: Mapping[str, Iterable[str]], given: Mapping[str, str] | None = None) -> FieldMap:
-    """Put a map together. What is given goes before the defaults; an empty path takes a field away."""
+    """Build a map. What is given goes before the defaults; an empty path removes a field."""
     places = {name: tuple(map(place, where)) for name, where in defaults.items()}
     for name, where in (given or {}).items():
         if name not in FIELDS and not (name.startswith(LABEL) and len(name) > len(LABEL)):
@@ -71,7 +71,7 @@ def field_map(defaults: Mapping[str, Iterable[str]], given: Mapping[str, str] | 
 
 
 def with_default_queue(defaults: Mapping[str, Sequence[str]], queue: str | None) -> Mapping[str, Sequence[str]]:
-    """Give defaults in which records that name no queue belong to this one."""
+    """Return the defaults, with this queue for records that name none."""
     if queue is None:
         return defaults
     named = [each for each in defaults["queue"] if not each.startswith(CONSTANT)]
@@ -79,7 +79,7 @@ def with_default_queue(defaults: Mapping[str, Sequence[str]], queue: str | None)
 
 
 def values_of(fields: FieldMap, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields that a record has. Labels that are mapped one by one are put together."""
+    """Return the fields that a record has. Labels that are mapped one by one are combined."""
     found = {name: value for name, where in fields.items() if (value := _first(where, record)) is not MISSING}
     single = {name.removeprefix(LABEL): found.pop(name) for name in [*found] if name.startswith(LABEL)}
     if single:

@@ -1,4 +1,4 @@
-"""What a dry run must remember: records of one run that collide are counted as the import counts them."""
+"""What a dry run must remember, so that colliding records of one run are counted as the import counts them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from standfast.wings.imports.scripts import Came, Refused, other_key, other_payl
 
 
 class Foresight:
-    """The ids and the keys of the records that an import would have stored by now."""
+    """The ids and keys of the records that an import would have stored by now."""
 
     def __init__(self) -> None:
         self._payloads: dict[str, str] = {}
         self._owners: dict[tuple[str, str], NewJob] = {}
 
     def collision(self, job: NewJob, *, is_letter: bool) -> Came | None:
-        """Tell what becomes of a record that has the id or the key of an earlier one; None if it has neither."""
+        """Return the outcome of a record with the id or key of an earlier one; None if it has neither."""
         digest = sha256(job.payload)
         earlier = self._payloads.get(job.id)
         if earlier is not None:
@@ -26,7 +26,7 @@ class Foresight:
         return came
 
     def _by_key(self, job: NewJob, *, is_letter: bool) -> Came | None:
-        """Compare keys: a letter is stored without a key that is taken, what would run is not stored at all."""
+        """Compare keys: a letter is stored without a key that is taken, a job that would run is not stored at all."""
         if job.idempotency_key is None:
             return None
         owner = self._owners.setdefault((job.queue, job.idempotency_key), job)

@@ -1,4 +1,4 @@
-"""One import: read a source a batch at a time, and store what is new of each batch."""
+"""One import: reads a source a batch at a time, and stores the new records of each batch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BATCH = 200
 """Records that are stored in one transaction."""
 CONTRADICTED = "several records have its id and say different things; keep the one that counts, and import again"
 MOST_SHOWN = 10
-"""Rejected records that a report names."""
+"""The most rejected records that a report names."""
 
 
 class Planned(NamedTuple):
@@ -52,7 +52,7 @@ class Planned(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What an import asks."""
+    """The services that an import uses."""
 
     store: Store
     acceptor: Acceptor
@@ -80,15 +80,15 @@ class Run:
         self._foresight = Foresight()
         self._modes: Modes = {}
         self._has_store = False
-        field_map(profile.fields, options.fields)  # a wrong map is told before anything is read
+        field_map(profile.fields, options.fields)  # a wrong map is reported before anything is read
 
     async def look(self) -> None:
-        """Read what the store knows of handlers."""
+        """Read the handlers' replay modes from the store."""
         self._modes = await self._store.read(policies.replay_modes())
         self._has_store = True
 
     async def to_the_end(self, progress: Heard) -> Report:
-        """Bring everything in."""
+        """Bring every record in."""
         total = await run_in_thread(self._source.count)
         if self._source.may_contradict:
             await run_in_thread(self._find_contradictions)
@@ -104,7 +104,7 @@ class Run:
         return self._report
 
     async def _bring_in(self, batch: Sequence[Record | BadRecord]) -> None:
-        """Bring in a batch. Records that have one id come one after the other, as if they were batches of their own."""
+        """Bring in a batch. Records with the same id go in one after the other, as if in separate batches."""
         planned: dict[str, Planned] = {}
         for record in batch:
             found = await self._planned(record)
@@ -140,7 +140,7 @@ class Run:
                 self._contradictions.note(own.get("id"), record)
 
     def _fields_of(self, record: Record) -> FieldMap:
-        """Give the map for a record; there are few, and each is put together once."""
+        """Return the map for a record; there are few maps, and each is built once."""
         defaults = self._profile.defaults_for(record.value, self._options.fields)
         known = self._maps.get(id(defaults))
         if known is None:
@@ -190,7 +190,7 @@ class Run:
         self._count(planned, await self._store.write(scripts.bring_in_runnable, batch))
 
     async def _foresee(self, planned: Sequence[Planned]) -> None:
-        """Count what an import would do now. Keys that are taken here show only when it is done."""
+        """Count what an import would do now. Keys that are taken in the store show only when it is done."""
         jobs = [each.job for each in planned]
         before = await self._store.read(scripts.came_before(jobs)) if self._has_store and jobs else {}
         self._count(planned, [before.get(each.job.id) or self._of_this_run(each) for each in planned])

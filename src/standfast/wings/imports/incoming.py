@@ -23,15 +23,15 @@ from standfast.wings.letters.arrivals import Arrival
 
 UNREPEATABLE = "it was tried in its old store, its effect may exist, and it must not be repeated without a look"
 RULE = "import"
-"""What decided about an imported letter: nothing replays it by itself."""
+"""The rule on imported letters: nothing replays them automatically."""
 
 Modes = dict[tuple[str, str], ReplayMode]
 
 
 def new_job(acceptor: Acceptor, plan: Plan, job_id: str) -> NewJob:
-    """Check a plan as `enqueue` checks a call, and lay the job out under the id of its record.
+    """Check a plan as `enqueue` checks a call, and build the job under its record's id.
 
-    A payload that does not fit its handler is taken: it was accepted before, and as a letter it is seen here.
+    A payload that does not fit its handler is accepted: it was accepted before, and as a letter it is seen here.
     """
     [job] = acceptor.jobs(plan.queue, (plan.payload,), from_outside=True, **plan.options)
     details = msgspec.json.decode(job.details, type=Details)
@@ -40,10 +40,10 @@ def new_job(acceptor: Acceptor, plan: Plan, job_id: str) -> NewJob:
 
 
 def guarded(plan: Plan, job: NewJob, modes: Modes, *, tried_are_letters: bool = False) -> Plan:
-    """Make a letter of what must not run again by itself, because an earlier attempt may have done it.
+    """Make a letter of a job that must not run again automatically, because an earlier attempt may have done it.
 
-    A `manual` handler runs once by itself, and an HTTP request without a key may be one that the receiver cannot
-    compare.
+    A `manual` handler runs once automatically, and an HTTP request without a key may be one that its receiver cannot
+    recognise as a repeat.
     """
     if not plan.tried or plan.landed != Landed.MAYBE:
         return plan
@@ -58,7 +58,7 @@ def guarded(plan: Plan, job: NewJob, modes: Modes, *, tried_are_letters: bool = 
 
 
 def runnable(plan: Plan, job: NewJob, skew: float) -> Incoming:
-    """Give a job that will run. Its last line of history says if it may do again what is done."""
+    """Return a job that will run. Its last history line says whether it may repeat what is done."""
     lines = [*plan.history]
     if lines and plan.landed == Landed.MAYBE:
         lines[-1] = msgspec.structs.replace(lines[-1], possible_duplicate=True)
@@ -67,7 +67,7 @@ def runnable(plan: Plan, job: NewJob, skew: float) -> Incoming:
 
 
 def finished(plan: Plan, job: NewJob) -> Incoming:
-    """Give a job that was done elsewhere, with its result if that can be kept."""
+    """Return a job that was done elsewhere, with its result if that can be stored."""
     try:
         result = None if plan.result is None else encode_value(plan.result)
     except PayloadRejected:
@@ -76,7 +76,7 @@ def finished(plan: Plan, job: NewJob) -> Incoming:
 
 
 def letter(plan: Plan, job: NewJob, actor: dict[str, Any], *, now: float, skew: float) -> Arrival:
-    """Give a letter: dead, whole, for a person to decide about."""
+    """Return a letter: dead, whole, for a person to decide about."""
     failure = plan.failure
     if failure is None:
         raise TypeError("a record without a failure is not a letter")

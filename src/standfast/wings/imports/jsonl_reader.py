@@ -17,13 +17,13 @@ from standfast.spine.payload import parse
 from standfast.wings.imports.words import BadRecord, Record, Source
 
 LONGEST_LINE = 16 << 20
-"""Bytes of one line; more is no record."""
+"""The most bytes of one line; a longer one is not a record."""
 CHUNK = 1 << 20
 STDIN = "-"
 
 
 def jsonl(path: str) -> Source:
-    """Give a file of JSON lines as a source; `-` is standard input."""
+    """Return a file of JSON lines as a source; `-` is standard input."""
     place = "standard input" if path == STDIN else os.path.realpath(path)
     rejects = "stdin.rejects.jsonl" if path == STDIN else f"{path}.rejects.jsonl"
     return Source(
@@ -68,7 +68,7 @@ def read_line(number: int, name: str, line: bytes) -> Record | BadRecord:
 
 
 def unstorable(value: object) -> str | None:
-    """Say what keeps a record from being stored, wherever in it that stands; None if nothing does."""
+    """Say what keeps a record from being stored, wherever in it that is; None if nothing does."""
     try:
         encoded = msgspec.json.encode(value)
     except (UnicodeError, OverflowError, RecursionError) as error:
@@ -83,12 +83,12 @@ def _skip_line(file: IO[bytes]) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
-    """Open a file to read; a file that cannot be opened is said in one line."""
+    """Open a file for reading; a file that cannot be opened is an error of one line."""
     if path == STDIN:
         yield sys.stdin.buffer
         return
     try:
-        file = Path(path).open("rb")  # noqa: SIM115 - closed below; only a failed opening is told of here
+        file = Path(path).open("rb")  # noqa: SIM115 - closed below; only a failed opening is handled here
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}; name another file") from error
     with file:
@@ -96,7 +96,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def _count(path: str) -> int | None:
-    """Count lines. What cannot be read twice is not counted."""
+    """Count lines; None for a source that cannot be read twice."""
     if path == STDIN or not Path(path).is_file():
         return None
     with opened(path) as file:

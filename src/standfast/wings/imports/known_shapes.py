@@ -1,4 +1,4 @@
-"""The shapes that records are known to have: which fields they name, and what their states mean."""
+"""The known shapes of records: which fields they name, and what their states mean."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ _ENVELOPE: dict[str, Sequence[str]] = {
 _BARE: dict[str, Sequence[str]] = {
     name: _ENVELOPE[name] for name in ("id", "queue", "handler", "idempotency_key", "first_seen_at")
 } | {"payload": ("$",)}
-"""A record without a payload of its own is the payload: most of its fields are data, whatever they are called."""
+"""The map for a record that is itself the payload: most of its fields are data, whatever they are called."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the records of a source."""
+    """What is known about the records of a source."""
 
     fields: Defaults
     bare: Defaults | None = None
-    """The fields of a record that has no payload of its own, where that is another map."""
+    """The map for a record without a payload of its own, if it has another map."""
     no_state: Meaning = Meaning.QUEUED
-    """What a record without a state is."""
+    """What a record without a state means."""
     failed_is_retried: bool = False
-    """Whether `failed` is repeated while attempts are left; elsewhere it is the end."""
+    """Whether `failed` is retried while attempts are left; otherwise it is final."""
     runs_in_rounds: bool = False
-    """Whether it is an op record, whose state several of its fields say together."""
+    """Whether it is an op record, whose state is spread over several fields."""
 
     def defaults_for(self, value: Mapping[str, Any], given: Mapping[str, str]) -> Defaults:
-        """Give the map for one record."""
+        """Return the map for one record."""
         has_payload = "payload" in given or any(name in value for name in ("payload", "params"))
         return self.fields if self.bare is None or has_payload else self.bare
 
@@ -96,7 +96,7 @@ OPS = Profile(
 
 
 def of_table(table: str, *, dead: bool = False) -> Profile:
-    """Give the profile of a table: its payload is JSON kept as text, and its name is the queue of rows without one."""
+    """Return the profile of a table: its payload is JSON text, and its name is the queue of rows without one."""
     fields = _ENVELOPE | {
         "queue": ("queue", "queue_name", f"={table}"),
         "payload": ("json:payload", "json:data", "$"),

@@ -15,7 +15,7 @@ PATTERN = "op_*.json"
 
 
 def ops(directory: str) -> Source:
-    """Give a directory of op records as a source."""
+    """Return a directory of op records as a source."""
     place = Path(directory)
     if not place.is_dir():
         raise ConfigurationError(f"{directory} is not a directory; name the one that has the {PATTERN} files")
@@ -34,7 +34,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _records(place: Path) -> Iterator[Record | BadRecord]:
-    """Read records in the order of their names. One that goes away meanwhile is rejected, and the rest goes on."""
+    """Read records in the order of their names. One that disappears meanwhile is rejected, and the rest goes on."""
     for number, file in enumerate(_files(place), start=1):
         try:
             if file.stat().st_size > LONGEST_LINE:

@@ -1,4 +1,4 @@
-"""The id of an imported job, made from its record alone: whoever imports the record again makes the same id."""
+"""The id of an imported job, made from its record alone: every import of the record makes the same id."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SEPARATOR = "\x1f"
 
 
 class Contradictions:
-    """The ids that several records of a source have which are not equal: which of them counts, nobody can tell."""
+    """The ids that several unequal records of a source share: nobody can tell which of them counts."""
 
     def __init__(self) -> None:
         self._first: dict[str, int] = {}
         self._found: set[str] = set()
 
     def note(self, own: object, record: Record) -> None:
-        """Look at a record, before anything is stored."""
+        """Read a record, before anything is stored."""
         if own is not None and self._first.setdefault(str(own), hash(record.raw)) != hash(record.raw):
             self._found.add(str(own))
 
@@ -29,7 +29,7 @@ class Contradictions:
 
 
 class Identities:
-    """Gives records their ids. It counts equal records that have no id of their own: the second one is another job."""
+    """Makes the ids of records. It counts equal records without an id of their own: the second one is another job."""
 
     def __init__(self, source: Source, named: str | None = None) -> None:
         self._kind = source.kind
@@ -39,9 +39,9 @@ class Identities:
         self._equal: Counter[bytes] = Counter()
 
     def job_id(self, record: Record, own: object) -> str:
-        """Give the id of a record's job.
+        """Return the id of a record's job.
 
-        An id that is text is taken for unique wherever its file lies; a number is unique in its own source only.
+        A text id is taken to be unique wherever its file is; a number is unique only in its own source.
         """
         if own is None:
             own = record.own_id

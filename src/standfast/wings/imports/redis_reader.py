@@ -24,11 +24,11 @@ TIMEOUT = 10.0
 
 
 class ListChanged(StandfastError):
-    """The list changed while it was read, so that the place of a letter no longer says which one it is."""
+    """The list changed while it was read, so that a letter's place no longer identifies it."""
 
 
 def redis(address: str, name: str = LIST, entry: str = ENTRY) -> Source:
-    """Give a list of Redis as a source. Where it holds names, each letter is at the key `entry` plus its name."""
+    """Return a list in Redis as a source. If it holds names, each letter is at the key `entry` plus its name."""
     _library()
     shown = f"{without_password(address)} {name}"
     server = urlsplit(address)
@@ -43,7 +43,7 @@ def redis(address: str, name: str = LIST, entry: str = ENTRY) -> Source:
 
 
 def dump(path: str) -> Source:
-    """Give a file that `redis-cli --raw LRANGE NAME 0 -1` wrote: a letter on each line."""
+    """Return the output of `redis-cli --raw LRANGE NAME 0 -1` as a source: a file with a letter on each line."""
     return msgspec.structs.replace(jsonl(path), kind="redis")
 
 
@@ -106,7 +106,7 @@ def _elements(client: Redis, name: str) -> Iterator[bytes]:
 
 
 def _of_list(client: Redis, name: str) -> Iterator[bytes]:
-    """Read a list from its head. Each slice comes with the length it was taken from: a list that moved is noticed."""
+    """Read a list from its head. Each slice is read with the list's length, so that a list that moved is noticed."""
     first, length = 0, None
     while True:
         pipeline = client.pipeline(transaction=True)
@@ -130,5 +130,5 @@ def _count(address: str, name: str) -> int | None:
     with client:
         try:
             return int(client.llen(name))
-        except _library().RedisError:  # no list, or no server: reading says it better
+        except _library().RedisError:  # no list, or no server: the reading reports it better
             return None

@@ -1,4 +1,4 @@
-"""The file of records that were not brought in: a JSON line each, with its number, why, and the record itself."""
+"""The file of records that were not brought in: one JSON line each, with its number, why, and the record itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from standfast.wings.imports.words import BadRecord, Record
 
 
 class Rejects:
-    """Writes rejected records. The file is made for the first of them; only its owner may read it."""
+    """Writes rejected records. The file is created for the first of them; only its owner may read it."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -25,7 +25,7 @@ class Rejects:
         return None if self._file is None else self._path
 
     def add(self, record: Record | BadRecord, why: str) -> None:
-        """Write one record down."""
+        """Write one record."""
         if self._path is None:
             return
         if self._file is None:

@@ -18,21 +18,21 @@ from standfast.wings.imports.known_shapes import RETRYABLE, STATES, Profile
 from standfast.wings.imports.words import Meaning, Unreadable
 
 MILLISECONDS = 1e11
-"""A number from here on counts milliseconds: as seconds it would be after the year 5000."""
+"""From here on a number counts milliseconds: as seconds it would be after the year 5000."""
 LARGEST = 1_000_000
-"""Attempts, or a priority, beyond this are a mistake."""
+"""A number of attempts, or a priority, beyond this is a mistake."""
 LONGEST_MESSAGE = 2000
 MOST_HISTORY = 100
-"""Lines of a record's history that are kept: the last ones."""
+"""The most lines of a record's history that are kept: the last ones."""
 NEVER_RAN = frozenset({"schema_invalid", "parse_error", "no_workers", "handler_missing", "approval_required"})
-"""Reasons that mean that the work was never begun."""
+"""Reasons which mean that the work was never begun."""
 LEASES = ("lease_until", "leased_until", "lease_expires_at", "locked_until")
 NO_WORD = "its old store says nothing about why"
 LEFT_RUNNING = "it was being worked on when it was imported, so its effect may exist"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One record as a job: what `enqueue` would be told, and what it has behind it."""
+    """One record as a job: the arguments of `enqueue`, and the job's past."""
 
     meaning: Meaning
     queue: str
@@ -48,7 +48,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tried(self) -> bool:
-        """Whether it is to run again after attempts that may have done its work."""
+        """Whether it will run again after attempts that may have done its work."""
         return self.meaning is Meaning.QUEUED and self.attempts > 0
 
 
@@ -112,12 +112,12 @@ def _meaning(
 
 
 def _is_queued_op(record: Mapping[str, Any]) -> bool:
-    """Tell whether an op record waits to be run: older records say so by another name."""
+    """Return whether an op record waits to run: older records use another name for it."""
     return bool(record.get("queued", record.get("queued_for_retry", False)))
 
 
 def _attempts(values: Mapping[str, Any], record: Mapping[str, Any], profile: Profile) -> int:
-    """Count what is behind a record. An op that is queued for a retry was called at least once."""
+    """Count a record's attempts. An op that is queued for a retry was called at least once."""
     known = _whole(values, "attempts")
     if known is not None:
         return max(0, known)
@@ -131,7 +131,7 @@ def _attempts(values: Mapping[str, Any], record: Mapping[str, Any], profile: Pro
 
 
 def _landed(values: Mapping[str, Any], meaning: Meaning, attempts: int) -> Landed | None:
-    """Say whether the effect may exist. Whoever tried and says nothing else may have done it."""
+    """Say whether the effect may exist. A record that was tried and says nothing else may have had its effect."""
     if meaning is Meaning.IN_DOUBT:
         return Landed.MAYBE
     said = str(values.get("landed"))
@@ -226,7 +226,7 @@ def _line(entry: Mapping[str, Any], number: int, otherwise_at: float) -> Attempt
 
 
 def _options(values: Mapping[str, Any], meaning: Meaning) -> dict[str, Any]:
-    """Give what `enqueue` is told, under its own names."""
+    """Return the arguments of `enqueue`."""
     names = ("handler", "idempotency_key", "thread_key", "session", "requester", "risk")
     found: dict[str, Any] = {name: text for name in names if (text := _text(name, values.get(name)))}
     most, lease = _whole(values, "max_attempts"), values.get("lease")
@@ -239,7 +239,7 @@ def _options(values: Mapping[str, Any], meaning: Meaning) -> dict[str, Any]:
 
 
 def first_seen(values: Mapping[str, Any]) -> float | None:
-    """Give since when the work is wanted."""
+    """Return since when the work is wanted."""
     return moment("first_seen_at", values.get("first_seen_at"))
 
 
@@ -304,7 +304,7 @@ def _finite(number: float) -> float:
 
 
 def meanings(given: Mapping[str, str]) -> dict[str, Meaning]:
-    """Read what `--state WORD=MEANING` says."""
+    """Read the `--state WORD=MEANING` options."""
     for meaning in given.values():
         if meaning not in {*Meaning}:
             raise ConfigurationError.unknown("meaning of a state", meaning, [each.value for each in Meaning])

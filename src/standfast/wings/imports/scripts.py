@@ -1,4 +1,4 @@
-"""Scripts that store imported records, each once, however often and by how many processes they are handed in."""
+"""Scripts that store imported records, each once, however often and by however many processes they are handed in."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ ONE_AT_A_TIME = threads.gate_of(f"{OURS}imports", "all")
 
 
 IMPORTED = "import:"
-"""What stands before an id where an import remembers it: a letter of that id may still come from a file of letters."""
+"""Prefix of an id that an import remembers: a letter with that id may still come from a file of letters."""
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on its way in, with what it has behind it. `history` is JSON text, in queue time."""
+    """A job to store, with its past. `history` is JSON text, in queue time."""
 
     job: NewJob
     attempts: int = 0
     landed: str | None = None
     history: tuple[str, ...] = ()
     result: str | None = None
-    """What came of it, for a job that is finished."""
+    """The result, if the job is finished."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Refused(msgspec.Struct, frozen=True):
 
     why: str
     full: bool = False
-    """Whether its queue has no room: later it may."""
+    """Whether its queue has no room now: later it may have."""
 
 
 Came = Outcome | Refused
@@ -65,7 +65,7 @@ def _jobs(batches: Any) -> chain[NewJob]:
 
 @writes(room=ROOM_TO_ACCEPT, size=len, gates=_gate)
 def bring_in_letters(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[list[list[Arrived | Refused]]]:
-    """Store letters that are not here yet, as `dead import` does; answer what became of each."""
+    """Store letters that are not here yet, as `dead import` does; answer with the outcome of each."""
     answers = []
     for batch in batches:
         before = yield from came_before(batch)
@@ -78,7 +78,7 @@ def bring_in_letters(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Scr
 
 @writes(room=ROOM_TO_ACCEPT, size=len, newcomers=_jobs, gates=_gate)
 def bring_in_runnable(round_: Round, batches: Sequence[Sequence[Incoming]]) -> Script[list[list[Came]]]:
-    """Store jobs that will run, with their attempts and their history; answer what became of each."""
+    """Store jobs that will run, with their attempts and their history; answer with the outcome of each."""
     answers = []
     for batch in batches:
         came = yield from _bring_in(round_, batch)
@@ -105,14 +105,14 @@ def bring_in_finished(round_: Round, batches: Sequence[Sequence[Incoming]]) -> S
 
 
 def known(ids: Sequence[str]) -> Script[set[str]]:
-    """Tell which jobs are here, or were brought by an import before, or were letters that have ended."""
+    """Return which jobs are here, were brought by an import before, or were letters that have ended."""
     here = yield "known_ids", {"ids": text([*ids])}
     gone = yield "former_letters", {"ids": text([*ids, *(f"{IMPORTED}{each}" for each in ids)])}
     return {job_id.removeprefix(IMPORTED) for (job_id,) in (*here, *gone)}
 
 
 def came_before(records: Sequence[NewJob | Arrival]) -> Script[dict[str, Before]]:
-    """Answer for records whose ids are known: the same record again, or another one that has the same id."""
+    """Answer for records whose ids are known: the same record again, or another record with the same id."""
     here = yield from known([each.id for each in records])
     if not here:
         return {}
@@ -122,7 +122,7 @@ def came_before(records: Sequence[NewJob | Arrival]) -> Script[dict[str, Before]
 
 
 def other_payload(job_id: str) -> Refused:
-    """Refuse a record: its id is known, and its work is not the work that came under it."""
+    """Refuse a record: its id is known, but belongs to other work."""
     return Refused(
         f"an earlier record brought another payload under its id, as job {job_id}: the map was another one, or two "
         "sources use the same ids; in that case name this one with --source NAME"
@@ -130,7 +130,7 @@ def other_payload(job_id: str) -> Refused:
 
 
 def _bring_in(round_: Round, batch: Sequence[Incoming]) -> Script[dict[str, Came]]:
-    """Store what is not here yet as queued jobs; give what became of each by its id."""
+    """Store the jobs that are not here yet as queued ones; return the outcome of each by its id."""
     before = yield from came_before([each.job for each in batch])
     came: dict[str, Came] = {**before}
     fresh = [each.job for each in batch if each.job.id not in before]
@@ -158,7 +158,7 @@ def _came(job: NewJob, answer: Receipt | Conflict | Full) -> Came:
 
 
 def other_key(job: NewJob, owner: str) -> Refused:
-    """Refuse a record: its idempotency key is another job's."""
+    """Refuse a record: its idempotency key belongs to another job."""
     key = f"its idempotency key {job.idempotency_key!r} belongs to job {owner}, with another payload"
     return Refused(f"{key}; decide which one is right")
 

@@ -1,4 +1,4 @@
-"""Rows of a table in a SQLite file, read through Python's own library: the file belongs to another program."""
+"""Rows of a table in a SQLite file, read with Python's own library: the file belongs to another program."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from standfast.wings.imports.words import BadRecord, Record, Source
 EVENTS = "queued_events"
 DEAD = "dead_letter_events"
 KNOWN = (DEAD, EVENTS, "events")
-"""The tables that are looked for. Letters come first: an event that stands in both tables is a letter."""
+"""The tables that are known. Letters come first: an event that is in both tables is a letter."""
 SAME_IDS = {DEAD: EVENTS}
-"""Tables whose rows are those of another table, moved."""
+"""Tables whose rows were moved from another table."""
 PATIENCE = 10.0
 """Seconds to wait for the other program's lock."""
 ROWS = 500
 
 
 class TableSource(NamedTuple):
-    """A table, and what is known of its rows."""
+    """A table, and what is known about its rows."""
 
     source: Source
     profile: Profile
 
 
 def sqlite(path: str, tables: Sequence[str] = ()) -> list[TableSource]:
-    """Give the tables of a file as sources: those that are named, else those that are known."""
+    """Return the tables of a file as sources: those that are named, else those that are known."""
     with _opened(path) as connection:
         found = _tables(path, connection)
     wanted = [*dict.fromkeys(tables)] or [each for each in KNOWN if each in found]
@@ -63,7 +63,7 @@ def _source(path: str, table: str) -> TableSource:
 
 @contextmanager
 def _opened(path: str) -> Iterator[sqlite3.Connection]:
-    """Open a file to read only, with one view of it as long as it is open."""
+    """Open a file read-only, with one snapshot of it as long as it is open."""
     if not Path(path).is_file():
         raise ConfigurationError(f"there is no file {path}; name the SQLite file of the old queue")
     try:
@@ -90,7 +90,7 @@ def _records(path: str, table: str) -> Iterator[Record | BadRecord]:
     with _opened(path) as connection:
         keys = [(place, name) for _, name, _, _, _, place in _columns(connection, table) if place]
         key = [name for _, name in sorted(keys)]
-        connection.text_factory = bytes  # text that is not UTF-8 spoils its own row only
+        connection.text_factory = bytes  # text that is not UTF-8 spoils only its own row
         rows = connection.execute(f"SELECT * FROM {_quoted(table)}")  # noqa: S608 - a name of this very file, quoted
         names = [each[0] for each in rows.description]
         number = 0

@@ -1,12 +1,12 @@
 -- Statements of imports. How they are written: store/statements.py.
 
 -- name: imported_payloads
--- Of records that came before, the payload, where nothing has changed it since.
+-- The payloads of records that came before, unless something has changed them since.
 SELECT id, payload FROM body WHERE id IN :texts(ids) AND generation = 0 AND coalesced IS NULL
 
 -- name: remember_imported
 -- locks: jobs
--- An import does not bring these again, even after they were pruned.
+-- An import does not bring these in again, even after they were pruned.
 INSERT INTO former_letter (id, at) :rows(text, double precision)
 ON CONFLICT (id) DO NOTHING
 

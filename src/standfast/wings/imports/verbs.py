@@ -17,7 +17,7 @@ from standfast.wings.queues.checks import Admission
 
 
 class Imports:
-    """Brings in the records of other queues, each once: an import that was interrupted is simply run again."""
+    """Brings in the records of other queues, each once: an interrupted import is simply run again."""
 
     def __init__(
         self, store: Store, ready: Callable[[], Awaitable[None]], acceptor: Acceptor, admission: Admission

@@ -1,4 +1,4 @@
-"""The words of imports: a record of another store, what it means here, and what became of it."""
+"""Imports as values: a record of another store, what it means here, and its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Meaning(StrEnum):
 
     QUEUED = "queued"
     IN_DOUBT = "in_doubt"
-    """Its old worker had it when the old store was left: its effect may exist."""
+    """An old worker was running it when the old store was left: its effect may exist."""
     DEAD = "dead"
     FINISHED = "finished"
 
@@ -25,7 +25,7 @@ class Meaning(StrEnum):
 Outcome = Literal[
     "queued", "tried", "in_doubt", "dead", "completed", "coalesced", "finished", "known", "duplicate", "rejected"
 ]
-"""What became of a record. `tried`: queued, after attempts in the old store. `finished`: left out, because it is done.
+"""The outcome of a record. `tried`: queued, after attempts in the old store. `finished`: left out, because it is done.
 
 `known`: an earlier import brought it. `duplicate`: a job here has its idempotency key.
 """
@@ -41,18 +41,18 @@ class Record(NamedTuple):
     number: int
     """Its line, row or place, from 1."""
     name: str
-    """What its number counts, as a person reads it: `line 7`, `op_12.json`."""
+    """Its place as a person reads it: `line 7`, `op_12.json`."""
     value: dict[str, Any]
     raw: str
     """The record as text, for the file of rejects."""
     own_id: str | None = None
-    """What its store knows it by, where that is not one of its fields."""
+    """The id it has in its store, if that is not one of its fields."""
     content: str | None = None
-    """Its text, where only its text and its place among equal ones tell it from others."""
+    """Its text, if only its text and its place among equal records identify it."""
 
 
 class BadRecord(NamedTuple):
-    """Something that is no record, and why."""
+    """Something that is not a record, and why."""
 
     number: int
     name: str
@@ -65,19 +65,19 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["jsonl", "sqlite", "ops", "redis"]
     name: str
-    """Tells this source from others of its kind, where records have no id that does: a path, a server and its list."""
+    """Identifies this source among others of its kind, if its records' ids do not: a path, or a server and its list."""
     shown: str
-    """What a person calls it."""
+    """Its name for people."""
     read: Callable[[], Iterator[Record | BadRecord]]
-    """Reads it from the beginning. It blocks."""
+    """Reads it from the beginning. This blocks."""
     count: Callable[[], int | None]
-    """Counts its records, for the progress bar; None where that is unknown. It blocks."""
+    """Counts its records, for the progress bar; None if that is unknown. This blocks."""
     rejects: str
-    """The file for what cannot be brought in."""
+    """The file for records that cannot be brought in."""
     may_contradict: bool = False
-    """Whether several records may have one id and say different things, as lines of a log do; it is read twice then."""
+    """Whether several records may share an id and differ, like lines of a log; the source is then read twice."""
     table: str = ""
-    """Where ids are unique only within a part of the source: its name."""
+    """The name of a part of the source, if ids are unique only within that part."""
 
 
 class Rejected(NamedTuple):
@@ -94,7 +94,7 @@ class Report(msgspec.Struct):
     dry_run: bool = False
     records: int = 0
     queues: dict[str, Counter[str]] = {}
-    """By queue and outcome, how many."""
+    """How many records, by queue and outcome."""
     rejected: int = 0
     first_rejected: list[Rejected] = []
     rejects_file: str | None = None
@@ -115,15 +115,15 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, str] = {}
     """For each field of a job, where a record has it: see `--map`."""
     states: Mapping[str, str] = {}
-    """For each word that is not known, what it means: queued, in_doubt, dead or finished."""
+    """The meaning of words that are not known: queued, in_doubt, dead or finished."""
     queue: str | None = None
     """The queue of records that name none."""
     source: str | None = None
-    """A name for the source, where its path does not tell it from others. Another name brings every record again."""
+    """A name for the source, if its path does not identify it. Another name brings every record in again."""
     finished: bool = False
-    """Whether finished records come in as completed jobs; else they are counted and left out."""
+    """Whether finished records come in as completed jobs; otherwise they are counted and left out."""
     tried_are_letters: bool = False
     """Whether a record that was tried before becomes a letter, instead of running again."""
     rejects: str | None = None
-    """The file for rejected records; else it lies beside the source."""
+    """The file for rejected records; by default it is next to the source."""
     dry_run: bool = False

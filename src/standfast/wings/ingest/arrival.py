@@ -1,4 +1,4 @@
-"""What a delivery comes to: a job to enqueue, nothing, or a refusal. Values, made without touching anything."""
+"""What a delivery results in: a job to enqueue, nothing, or a refusal. Pure values, made without side effects."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 from standfast.rules import Coalesce
 
 LONGEST_NAME = 200
-"""Characters a key may have; a longer one is known by its hash."""
+"""The most characters of a key; a longer one is replaced by its hash."""
 SAID_ONCE = ("x-github-", "x-hub-signature", "webhook-", "ce-", "authorization", "content-type")
-"""How the names of headers begin that say what a delivery is, and who sent it."""
+"""Prefixes of headers that say what a delivery is, and who sent it."""
 _UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
 
 
@@ -25,24 +25,24 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     payload: Any
     key: str | None = None
     body_key: str | None = None
-    """Another key: the hash of what is signed, where the signature does not cover the key."""
+    """A second key: the hash of the signed body, if the signature does not cover the key."""
     thread_key: str | None = None
     coalesce: Coalesce | None = None
     newest_counts: bool = False
-    """Whether only the newest of its thread matters."""
+    """Whether only the newest job of its thread matters."""
     priority: int | None = None
     handler: str | None = None
     labels: dict[str, str] = {}
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """A delivery that is fine and asks for nothing."""
+    """A delivery that is valid and asks for nothing."""
 
     reason: str
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A delivery that is not taken: the status it is answered with, what happened, and what to do."""
+    """A delivery that is not accepted: the status of the answer, what happened, and what to do."""
 
     status: int
     detail: str
@@ -53,7 +53,7 @@ Reading = Arrival | Ignored | Refused
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What came over the wire: headers by their names in small letters, and the body as it was sent."""
+    """A request as it came: headers by their names in small letters, and the body as it was sent."""
 
     headers: dict[str, str]
     body: bytes
@@ -62,7 +62,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def delivery(headers: Mapping[str, str] | Iterable[tuple[str, str]], body: bytes) -> Delivery:
-    """Take a request; a header that comes twice counts as one with both values, as HTTP has it, and is noted."""
+    """Read a request. A header that comes twice counts as one with both values, as in HTTP, and is noted."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     found: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -80,17 +80,17 @@ def ambiguous(delivery: Delivery, also: str | None = None) -> Refused | None:
 
 
 def text(value: object, longest: int = 1000) -> str | None:
-    """Take a text from outside as data: as it stands, but for what no store takes, and for its length."""
+    """Take a text from outside as data: unchanged, except for characters that no store takes, and for its length."""
     return _UNSTORABLE.sub("\ufffd", value[:longest]) if isinstance(value, str) else None
 
 
 def name(value: str) -> str:
-    """Give a key that can be stored; one that is too long or cannot be printed is known by its hash."""
+    """Return a key that can be stored; one that is too long or not printable is replaced by its hash."""
     if 0 < len(value) <= LONGEST_NAME and value.isprintable():
         return value
     return f"sha256:{hashlib.sha256(value.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def labelled(given: Mapping[str, str | None]) -> dict[str, str]:
-    """Give labels that can be stored, and none for what is not there."""
+    """Return labels that can be stored, leaving out those without a value."""
     return {label: name(value) for label, value in given.items() if value}

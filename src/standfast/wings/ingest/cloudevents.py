@@ -1,6 +1,6 @@
 """CloudEvents 1.0 over HTTP: one event in the body, one in the headers, or several in one body.
 
-To the paths of its source an event is always one object: its attributes beside `data`.
+For the paths in its source's settings, an event is always one object: its attributes next to `data`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HINT = "send it as CloudEvents 1.0 over HTTP says"
 
 
 def read(delivery: Delivery, source: Source, now: float) -> Reading | list[Reading]:
-    """Say what a delivery comes to; several events come to several jobs. Source and id together are an event's key."""
+    """Return what a delivery results in; each event becomes a job. Source and id together are an event's key."""
     table = source.table
     assert isinstance(table, MappedTable)  # noqa: S101 - of every source but github
     refused = refusal(delivery, source, table, now)
@@ -83,5 +83,5 @@ def _is_event(event: object) -> bool:
 
 
 def _key(event: dict[str, Any]) -> str:
-    """Name an event: a source has no spaces, so that two events never share a name."""
+    """Return an event's key. The source is written without spaces, so that two events never share a key."""
     return f"{str(event['source']).replace(' ', '%20')} {event['id']}"

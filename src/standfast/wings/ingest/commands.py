@@ -59,7 +59,7 @@ def _contents(file: str) -> bytes:
 
 
 def _implied_headers(name: str, raw: bytes, event: str | None, delivery: str | None) -> list[tuple[str, str]]:
-    """Give the headers that options stand for. A script that runs twice for the same body stores one job."""
+    """Return the headers that options stand for. A script that runs twice for the same body stores one job."""
     if name != GITHUB:
         return [("webhook-id", delivery)] if delivery else []
     if event is None:

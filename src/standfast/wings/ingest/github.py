@@ -1,4 +1,4 @@
-"""GitHub's webhooks: checked, read by the trigger table, and laid out as jobs of one thread for each pull request."""
+"""GitHub's webhooks: checked, read by the trigger table, and made into jobs with one thread for each pull request."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from standfast.wings.ingest.sources import GithubTable, Source
 from standfast.wings.ingest.triggers import EVENTS, Event, Found, found_in
 
 FORM = "application/x-www-form-urlencoded"
-"""How GitHub sends what is not configured as JSON: the JSON is a field of a form."""
+"""How GitHub sends a body that is not configured as JSON: the JSON is a field of a form."""
 
 
 def read(delivery: Delivery, source: Source) -> Reading:
-    """Say what a delivery comes to. Nothing of its body is read before its signature fits."""
+    """Return what a delivery results in. Its body is not read before its signature is verified."""
     table = source.table
     assert isinstance(table, GithubTable)  # noqa: S101 - of the source named github
     refused = None if not source.secrets else signatures.hub(delivery, source.secrets)
@@ -42,7 +42,7 @@ def read(delivery: Delivery, source: Source) -> Reading:
 
 
 def _json(delivery: Delivery) -> bytes:
-    """Give the JSON of a body: the body itself, or the field of the form it is."""
+    """Return the JSON of a body: the body itself, or a field if the body is a form."""
     if delivery.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         return delivery.body
     fields = parse_qs(delivery.body.decode("utf-8", "replace"), max_num_fields=10)
@@ -80,7 +80,7 @@ def _arrival(event: Event, external_id: str, delivery: Delivery, table: GithubTa
 
 
 def _is_own(sender: str | None, logins: tuple[str, ...]) -> bool:
-    """Tell whether a configured login did it, also as the app of that name."""
+    """Return whether a configured login did it, also as the app of that name."""
     own = {each.lower() for login in logins for each in (login, f"{login}[bot]")}
     return sender is not None and sender.lower() in own
 
@@ -100,7 +100,7 @@ def _payload(found: Found, repository: str | None, external_id: str, sender: str
 
 
 def _thread_key(found: Found, repository: str | None) -> str | None:
-    """Name what an event is about: a pull request or issue by its number, else a branch or a commit."""
+    """Name the thread of an event: a pull request or issue by its number, else a branch or a commit."""
     if repository is None or (found.number is None and not found.about):
         return None
     return name(f"github:{repository}#{found.number}" if found.number else f"github:{repository}@{found.about}")

@@ -1,4 +1,4 @@
-"""Deliveries of other sources: read by their standard, and laid out as jobs by the paths that their table gives."""
+"""Deliveries of other sources: read by their standard, and made into jobs by the paths in their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIGHEST = 2**31 - 1
 
 
 def refusal(delivery: Delivery, source: Source, table: MappedTable, now: float) -> Refused | None:
-    """Check who sent it, as its source says; None is fine."""
+    """Check who sent a delivery, by its source's method; None if it is accepted."""
     if not source.secrets:
         return None
     match _signature(table):
@@ -29,7 +29,7 @@ def refusal(delivery: Delivery, source: Source, table: MappedTable, now: float) 
 
 
 def early_refusal(delivery: Delivery, source: Source, table: MappedTable, now: float) -> Refused | None:
-    """Check as much of who sent it as its headers tell; None is fine so far."""
+    """Check who sent a delivery as far as its headers tell; None if it is accepted so far."""
     if not source.secrets:
         return None
     match _signature(table):
@@ -42,19 +42,19 @@ def early_refusal(delivery: Delivery, source: Source, table: MappedTable, now: f
 
 
 def vouches_for_headers(source: Source, table: MappedTable) -> bool:
-    """Tell whether headers are the sender's own: a signature covers only the body, so an attacker can change them."""
+    """Return whether headers can be trusted: a signature covers only the body, so an attacker can change them."""
     return not source.secrets or _signature(table)[0] == "bearer"
 
 
 def _signature(table: MappedTable) -> tuple[Signature, str]:
-    """Give how a source signs, and the header that holds it."""
+    """Return how a source signs, and the header with the signature."""
     kind = table.signature or USUAL[table.kind]
     usual = "authorization" if kind == "bearer" else signatures.HUB
     return kind, (table.signature_header or usual).lower()
 
 
 def body_of(delivery: Delivery) -> Any:
-    """Read a body as JSON, or say why it is none."""
+    """Read a body as JSON, or return why it is not JSON."""
     try:
         return parse(delivery.body, "the body")
     except PayloadRejected as error:
@@ -62,7 +62,7 @@ def body_of(delivery: Delivery) -> Any:
 
 
 def arrival(table: MappedTable, body: Any, key: str | None, source: str) -> Reading:
-    """Lay a body out as a job. What names the queue must be there; without the rest it is a job all the same."""
+    """Make a job of a body. The name of its queue must be there; without the rest it is still a job."""
     queue = _text_at(table.queue, body)
     if queue is None or (is_path(table.queue) and queue not in table.queues):
         named = "nothing" if queue is None else repr(text(queue, 100))
@@ -96,7 +96,7 @@ def _present(value: Any) -> Any:
 
 
 def _text_at(given: str, body: Any) -> str | None:
-    """Give a text: as it stands, or what is at a path; numbers count as they are written."""
+    """Return a text: the setting itself, or the value at its path; numbers are written as text."""
     if not is_path(given):
         return given
     value = value_at(given, body)
@@ -106,7 +106,7 @@ def _text_at(given: str, body: Any) -> str | None:
 
 
 def _priority(table: MappedTable, body: Any) -> int | None:
-    """Give a priority: a number, or the name of a trigger that has one."""
+    """Return a priority: a number, or that of the trigger it names."""
     if not isinstance(table.priority, str):
         return table.priority
     value = value_at(table.priority, body)

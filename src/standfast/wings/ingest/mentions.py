@@ -1,6 +1,6 @@
-"""Does a text mention a login with @? As GitHub reads it: not within code, comments, addresses or names of teams.
+"""Does a text mention a login with @? Read as GitHub reads it: not in code, comments, addresses or names of teams.
 
-Every text costs linear time: it is cut at marks, never matched against patterns that could start everywhere.
+Every text costs linear time: it is split at marks, never matched against patterns that could start anywhere.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 
 LONGEST = 1 << 18
-"""Characters of a body that are looked at; GitHub takes a quarter of that."""
+"""How many characters of a body are read; GitHub accepts a quarter of that."""
 
 
 def mentions(body: object, logins: Iterable[str]) -> bool:
-    """Tell whether a text mentions one of these."""
+    """Return whether a text mentions one of these logins."""
     names = "|".join(re.escape(login) for login in logins)
     if not isinstance(body, str) or not names:
         return False
@@ -21,12 +21,12 @@ def mentions(body: object, logins: Iterable[str]) -> bool:
 
 
 def _prose(text: str) -> str:
-    """Give a text without comments, blocks of code and code within a line."""
+    """Return a text without comments, blocks of code and code within a line."""
     return " ".join(_outside(" ".join(_outside(_without_comments(text), "```")), "`"))
 
 
 def _outside(text: str, mark: str) -> list[str]:
-    """Give what stands outside of pairs of a mark; one that is never closed marks nothing."""
+    """Return what is outside of pairs of a mark; a mark that is never closed marks nothing."""
     pieces = text.split(mark)
     outside = pieces[::2]
     return outside if len(pieces) % 2 else [*outside, pieces[-1]]

@@ -1,4 +1,4 @@
-"""JSON paths, the small and safe part of them: `$`, `$.data.user`, `$.items[0].id`, `$['odd name']`.
+"""JSON paths, a small and safe subset: `$`, `$.data.user`, `$.items[0].id`, `$['odd name']`.
 
 No wildcards, no filters, no recursion: a path names one value, and finding it takes as many steps as it has parts.
 """
@@ -13,18 +13,18 @@ from standfast.errors import ConfigurationError
 
 LONGEST = 500
 MISSING: Any = object()
-"""What a path gives where nothing is."""
+"""The value of a path that leads to nothing."""
 
 _PART = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d{1,6})\]|\['([^'\\\]]+)'\]", re.ASCII)
 
 
 def is_path(value: object) -> bool:
-    """Tell a path from a text that is meant as it stands: it begins with `$`."""
+    """Return whether a setting is a path and not a plain text: a path begins with `$`."""
     return isinstance(value, str) and value.startswith("$")
 
 
 def parts(path: str) -> list[str | int]:
-    """Read a path; refuse what is none."""
+    """Parse a path; refuse a text that is not one."""
     found: list[str | int] = []
     at = 1
     while at < len(path):
@@ -39,12 +39,12 @@ def parts(path: str) -> list[str | int]:
 
 
 def value_at(path: str, document: Any) -> Any:
-    """Give the value at a path, or MISSING."""
+    """Return the value at a path, or MISSING."""
     return value_in(parts(path), document)
 
 
 def value_in(steps: Iterable[str | int], document: Any) -> Any:
-    """Give the value at a path that was read before, or MISSING."""
+    """Return the value at a path that was parsed before, or MISSING."""
     value = document
     for part in steps:
         value = _inside(value, part)

@@ -18,12 +18,12 @@ from standfast.wings.ingest.verbs import receive, refused_unread
 
 PATH = "/ingest/{source}"
 AGAIN = frozenset({429, 503, 507})
-"""What a sender may repeat after a while."""
+"""The statuses after which a sender may repeat a delivery later."""
 REFUSED = 400
 
 
 def endpoint(sf: Standfast) -> Callable[[Request], Awaitable[Response]]:
-    """Give what takes deliveries, of GitHub and of every other source that the settings name."""
+    """Return the endpoint that takes deliveries, of GitHub and of every other source in the settings."""
 
     async def deliver(request: Request) -> Response:
         try:
@@ -31,7 +31,7 @@ def endpoint(sf: Standfast) -> Callable[[Request], Awaitable[Response]]:
         except Problem as problem:
             return problem.response()
         except ClientDisconnect:
-            return Response(status_code=GONE)  # nobody reads it
+            return Response(status_code=GONE)  # the sender is gone
 
     return deliver
 
@@ -50,7 +50,7 @@ async def _delivered(sf: Standfast, request: Request) -> Response:
 
 
 def _expected(sf: Standfast, name: str) -> Source | None:
-    """Find the source of a delivery; nothing is read of an unexpected one."""
+    """Find the source of a delivery; the body of an unexpected one is not read."""
     try:
         return source(name, sf.settings.ingest, os.environ)
     except ConfigurationError:

@@ -1,4 +1,4 @@
-"""What the route that takes webhooks answers."""
+"""The answers of the route that takes webhooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NotRequired, TypedDict
 
 
 class DeliveryOutcome(TypedDict):
-    """What became of one delivery: a job was taken in, or there was nothing to do."""
+    """The outcome of one delivery: a job was stored, or there was nothing to do."""
 
     outcome: str
     id: NotRequired[str | None]
@@ -16,6 +16,6 @@ class DeliveryOutcome(TypedDict):
 
 
 class DeliveryOutcomes(TypedDict):
-    """What became of each event of a batch."""
+    """The outcome of each event of a batch."""
 
     items: list[DeliveryOutcome]

@@ -1,4 +1,4 @@
-"""Who sent it? A hash over the very bytes that came, with a secret both sides know; compared in constant time.
+"""Who sent it? A hash over the exact bytes that came, with a secret both sides know; compared in constant time.
 
 Several secrets may be in force at once, so that one can be changed without losing a delivery.
 """
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from standfast.wings.ingest.arrival import Delivery, Refused
 
 WINDOW = 300.0
-"""Seconds a delivery may be old, or ahead of our clock, where its signature covers a time."""
+"""How many seconds old, or ahead of our clock, a delivery may be if its signature covers a time."""
 PREFIX = "whsec_"
-"""What a secret of Standard Webhooks begins with; the rest is base64."""
+"""Prefix of a Standard Webhooks secret; the rest is base64."""
 MOST_SIGNATURES = 10
 
 UNSIGNED = "sign it, with the secret that this source was configured with"
@@ -27,12 +27,12 @@ HUB = "x-hub-signature-256"
 
 
 def hub_is_there(delivery: Delivery, header: str = HUB) -> Refused | None:
-    """Check, before the body is read, that there is a signature; None is fine."""
+    """Check, before the body is read, that there is a signature; None if there is."""
     return None if delivery.headers.get(header) else Refused(401, f"the delivery has no {header} header", UNSIGNED)
 
 
 def hub(delivery: Delivery, secrets: Sequence[str], header: str = HUB) -> Refused | None:
-    """Check a hexadecimal HMAC-SHA256 of the body, as GitHub sends it; None is fine."""
+    """Check a hexadecimal HMAC-SHA256 of the body, as GitHub sends it; None if it is right."""
     missing = hub_is_there(delivery, header)
     if missing is not None:
         return missing
@@ -42,7 +42,7 @@ def hub(delivery: Delivery, secrets: Sequence[str], header: str = HUB) -> Refuse
 
 
 def standard_is_there(delivery: Delivery, now: float) -> Refused | None:
-    """Check, before the body is read, that there is a signature of now; None is fine."""
+    """Check, before the body is read, that there is a recent signature; None if there is."""
     identity, stamp, signatures = _standard(delivery)
     if not (identity and stamp and signatures):
         return Refused(401, "the delivery lacks webhook-id, webhook-timestamp or webhook-signature", UNSIGNED)
@@ -56,7 +56,7 @@ def standard_is_there(delivery: Delivery, now: float) -> Refused | None:
 
 
 def standard(delivery: Delivery, secrets: Sequence[str], now: float) -> Refused | None:
-    """Check a signature of Standard Webhooks over id, time and body; None is fine."""
+    """Check a Standard Webhooks signature of id, time and body; None if it is right."""
     missing = standard_is_there(delivery, now)
     if missing is not None:
         return missing
@@ -68,7 +68,7 @@ def standard(delivery: Delivery, secrets: Sequence[str], now: float) -> Refused 
 
 
 def bearer(delivery: Delivery, secrets: Sequence[str], header: str = "authorization") -> Refused | None:
-    """Check a token that is the secret itself; None is fine."""
+    """Check a token that is the secret itself; None if it is right."""
     given = delivery.headers.get(header, "")
     scheme, _, token = given.partition(" ")
     seen = token.strip() if header == "authorization" and scheme.lower() == "bearer" else given
@@ -88,7 +88,7 @@ def _hexadecimal(secret: str, body: bytes) -> bytes:
 
 
 def _keys(secret: str) -> list[bytes]:
-    """Give the keys that a secret can mean: base64, as the standard has it, or the text itself."""
+    """Return the keys that a secret can mean: decoded from base64, as in the standard, or the text itself."""
     try:
         decoded = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except binascii.Error:
@@ -97,5 +97,5 @@ def _keys(secret: str) -> list[bytes]:
 
 
 def _any_equal(seen: Sequence[bytes], good: Sequence[bytes]) -> bool:
-    """Tell whether any is right; every pair is compared, so that the time taken tells nothing."""
+    """Return whether any is right; every pair is compared, so that the time taken reveals nothing."""
     return any([hmac.compare_digest(one, other) for one in seen for other in good])  # noqa: C419 - all of them

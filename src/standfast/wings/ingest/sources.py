@@ -1,6 +1,6 @@
-"""The sources of webhooks: `[ingest.NAME]` of the settings file, with the secrets that their environment holds.
+"""The sources of webhooks: `[ingest.NAME]` of the settings file, with the secrets from their environment variables.
 
-A source without a secret takes nothing, unless `unsigned = true` is written.
+A source without a secret accepts nothing, unless it has `unsigned = true`.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from standfast.wings.ingest.paths import is_path, parts
 
 GITHUB = "github"
 LARGEST = 1 << 20
-"""Bytes a delivery may have, unless its source says otherwise."""
+"""The most bytes of a delivery, unless its source says otherwise."""
 LARGEST_OF_GITHUB = 25 << 20
-"""What GitHub sends at most."""
+"""The most that GitHub sends."""
 Signature = Literal["standard-webhooks", "hmac-sha256", "bearer"]
 USUAL: dict[str, Signature] = {"standard-webhooks": "standard-webhooks", "cloudevents": "bearer", "json": "hmac-sha256"}
 """How each kind is signed, unless its source says otherwise."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What any `[ingest.NAME]` may hold."""
+    """The settings of any `[ingest.NAME]`."""
 
     secret_env: str | list[str] = []
-    """The variables whose values are the secrets, each in force; NAME_FILE names a file that holds it."""
+    """The variables with the secrets, all of them in force; NAME_FILE names a file with the secret of NAME."""
     unsigned: bool = False
-    """Whether deliveries are taken from anybody."""
+    """Whether deliveries are accepted from any sender."""
     coalesce: Coalesce | None = None
-    """How a delivery meets a waiting job of its thread, where the queue's rule is not meant."""
+    """What happens if a job of its thread already waits, instead of the queue's rule."""
     max_body: int | None = None
-    """Bytes a delivery may have."""
+    """The most bytes of a delivery."""
 
 
 class GithubTable(Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `[ingest.github]` may hold."""
+    """The settings of `[ingest.github]`."""
 
     queue: str = "github"
     login: str | list[str] = []
-    """Whose @-mentions count, and whose own doings do not."""
+    """The logins whose @-mentions count, and whose own actions do not."""
     triggers: dict[str, int | bool] = {}
-    """The priority of a trigger, where it is not the usual one; false ignores it."""
+    """The priority of a trigger, if it is not the usual one; false ignores the trigger."""
 
 
 class MappedTable(Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What any other `[ingest.NAME]` may hold. A text that begins with `$` is a path into the body."""
+    """The settings of any other `[ingest.NAME]`. A text that begins with `$` is a path into the body."""
 
     kind: Literal["standard-webhooks", "cloudevents", "json"]
     queue: str
@@ -60,14 +60,14 @@ class MappedTable(Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
     thread_key: str | None = None
     payload: str | dict[str, str] = "$"
     idempotency_key: str | None = None
-    """Where the key of a delivery is, for `json`; the others have one by their standard."""
+    """Where the key of a delivery is, for `json`; the other kinds have one by their standard."""
     labels: dict[str, str] = {}
     signature: Signature | None = None
     signature_header: str | None = None
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One source, ready to be asked: its table, and its secrets."""
+    """One source, ready for use: its table, and its secrets."""
 
     name: str
     table: GithubTable | MappedTable
@@ -75,13 +75,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def largest(self) -> int:
-        """How many bytes a delivery may have."""
+        """The most bytes of a delivery."""
         usual = LARGEST_OF_GITHUB if self.name == GITHUB else LARGEST
         return usual if self.table.max_body is None else self.table.max_body
 
 
 def source(name: str, tables: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]) -> Source | None:
-    """Give a source by its name, with its secrets; None if there is none."""
+    """Return a source by its name, with its secrets; None if there is none."""
     if name not in tables:
         return None
     table = _read(name, tables[name])
@@ -90,7 +90,7 @@ def source(name: str, tables: Mapping[str, Mapping[str, Any]], environment: Mapp
 
 
 def by_hand(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Source | None:
-    """Give a source with unsigned deliveries: the caller of a command line could enqueue anyway."""
+    """Return a source that accepts unsigned deliveries: the caller of a command line could enqueue anyway."""
     if name not in tables and name != GITHUB:
         return None
     return Source(name=name, table=_read(name, tables.get(name, {})), secrets=())
@@ -138,7 +138,7 @@ def _check_mapping(table: MappedTable) -> None:
 
 
 def _secrets(name: str, table: Table, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Find the secrets in the environment; one that is named and not there is refused, and so is none at all."""
+    """Find the secrets in the environment; a missing one is refused, and so is having none at all."""
     variables = [table.secret_env] if isinstance(table.secret_env, str) else table.secret_env
     if table.unsigned:
         if variables:

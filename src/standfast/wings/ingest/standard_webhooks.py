@@ -8,7 +8,7 @@ from standfast.wings.ingest.sources import MappedTable, Source
 
 
 def read(delivery: Delivery, source: Source, now: float) -> Reading:
-    """Say what a delivery comes to; `webhook-id` is its key. The time counts only where it is signed."""
+    """Return what a delivery results in; `webhook-id` is its key. The time is checked only if it is signed."""
     table = source.table
     assert isinstance(table, MappedTable)  # noqa: S101 - of every source but github
     refused = refusal(delivery, source, table, now)

@@ -1,6 +1,6 @@
-"""What in GitHub's events asks for work: the table from an event to its trigger, and what is known of it.
+"""What in GitHub's events asks for work: the table from an event to its trigger, and what is known of the event.
 
-Events come as GitHub sends them; whatever is missing or of another kind is taken as not there.
+Events come as GitHub sends them; a value that is missing or of another type counts as absent.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from standfast.wings.ingest.arrival import text
 from standfast.wings.ingest.mentions import mentions
 
 FAILED = frozenset({"failure", "timed_out", "startup_failure"})
-"""How a workflow or check ends that has failed; one that was cancelled, skipped or is stale has not."""
+"""The conclusions of a failed workflow or check; one that was cancelled, skipped or is stale has not failed."""
 FAILED_STATUS = frozenset({"failure", "error"})
 BY_PULL_REQUEST = frozenset({"pull_request", "pull_request_target"})
 WRITTEN = frozenset({"created", "opened", "edited", "submitted"})
-"""The actions by which a body comes to be; in others an old one is only sent along."""
+"""The actions that write a body; other events only send an old body along."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +29,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     number: int | None = None
     about: str | None = None
-    """What it is about where that has no number: a branch or a commit."""
+    """The branch or commit that the event is about, if it has no number."""
     own_counts: bool = False
-    """Whether it counts also where the configured login itself has caused it."""
+    """Whether it counts even if the configured login itself caused it."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -47,14 +47,14 @@ class Event(msgspec.Struct, frozen=True):
         return text(self.body.get("action"), 100) or ""
 
     def part(self, *names: str) -> dict[str, Any]:
-        """Give an object inside, or an empty one."""
+        """Return an object inside the event, or an empty one."""
         found: Any = self.body
         for name in names:
             found = found.get(name) if isinstance(found, dict) else None
         return found if isinstance(found, dict) else {}
 
     def mentioned(self, part: dict[str, Any]) -> bool:
-        """Tell whether what was just written mentions a configured login, and did not before it was edited."""
+        """Return whether the text just written mentions a configured login, and did not before it was edited."""
         before = self.part("changes", "body").get("from")
         if self.action not in WRITTEN or (self.action == "edited" and before is None):
             return False
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def found_in(event: Event) -> Found | str:
-    """Say what an event asks for, or why it asks for nothing."""
+    """Return what an event asks for, or why it asks for nothing."""
     read = EVENTS.get(event.name)
     return f"event {event.name!r} asks for nothing" if read is None else read(event)
 
@@ -90,21 +90,21 @@ def _of_ended_run(event: Event, run: dict[str, Any], branch: object, *, title: o
 
 
 def _from_fork(event: Event, run: dict[str, Any]) -> bool:
-    """Tell whether a run is that of a pull request, or of another repository's branch of the same name."""
+    """Return whether a run is of a pull request, or of a branch with the same name in another repository."""
     return run.get("event") in BY_PULL_REQUEST or _fork(event, run) is not None
 
 
 def _fork(event: Event, run: dict[str, Any]) -> str | None:
-    """Name the other repository that a run's branch is in, if it is in another."""
+    """Name the repository of a run's branch, if it is another repository."""
     head = run.get("head_repository")
     home = text(head.get("full_name"), 150) if isinstance(head, dict) else None
     return None if home == event.part("repository").get("full_name") else home
 
 
 def _place(event: Event, run: dict[str, Any], branch: object) -> str | None:
-    """Name the branch that a run was of, or its commit. What is not the default branch never has its name.
+    """Name a run's branch, or its commit. Only the default branch itself gets the name of the default branch.
 
-    Else a fork could take the place of a broken default branch, whose thread it would share.
+    Otherwise a fork could pass for a broken default branch, and share its thread.
     """
     name, commit, fork = text(branch, 150), text(run.get("head_sha"), 64), _fork(event, run)
     if name is None:
@@ -116,7 +116,7 @@ def _place(event: Event, run: dict[str, Any], branch: object) -> str | None:
 
 
 def _pull_request(event: Event, run: dict[str, Any]) -> int | None:
-    """Give the number of the pull request that a run belongs to; a fork's own pull requests are not ours."""
+    """Return the number of the pull request that a run belongs to; a fork's own pull requests do not count."""
     listed = run.get("pull_requests")
     own = event.part("repository").get("id")
     for each in listed if isinstance(listed, list) else ():
@@ -169,7 +169,7 @@ def _status(event: Event) -> Found | str:
 
 
 def _subject(part: dict[str, Any], trigger: str, of: dict[str, Any] | None = None) -> Found:
-    """Describe a pull request, an issue or a discussion, at the place of it that the event is about."""
+    """Describe a pull request, an issue or a discussion, with the part of it that the event is about."""
     whole = part if of is None else of
     return Found(
         trigger=trigger,
@@ -200,7 +200,7 @@ def _review(event: Event) -> Found | str:
 
 
 def _comment(parents: Sequence[str], otherwise: str | None) -> Callable[[Event], Found | str]:
-    """Read the events of comments on something: a mention, or what else such a comment is."""
+    """Read the events of comments on something: a mention, or the other trigger of such comments."""
 
     def read(event: Event) -> Found | str:
         comment = event.part("comment")
@@ -244,4 +244,4 @@ EVENTS: dict[str, Callable[[Event], Found | str]] = {
     "discussion": _discussion,
     "discussion_comment": _comment(("discussion",), None),
 }
-"""The events that may ask for work; every other one asks for nothing."""
+"""The events that may ask for work; all others ask for nothing."""

@@ -1,4 +1,4 @@
-"""One delivery from its bytes to its answer: read, enqueued, and answered once it is on disk."""
+"""One delivery, from its bytes to its answer: it is read, enqueued, and answered once it is on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from standfast.wings.ingest.sources import GITHUB, MappedTable, Source, source
 log = logging.getLogger("standfast.ingest")
 
 QUICKLY_READ = 64 << 10
-"""Bytes of a body that are read at once; a larger one is read beside the loop."""
+"""Bodies of up to this many bytes are read at once; a larger one is read in a thread."""
 ANSWERS: dict[type[StandfastError], tuple[int, str]] = {
     Backpressure: (429, "send it again later"),
     IdempotencyConflict: (422, "an id names one delivery; give another one its own"),
@@ -36,18 +36,18 @@ ANSWERS: dict[type[StandfastError], tuple[int, str]] = {
     UnknownQueue: (500, "declare the queue that this source names"),
     ConfigurationError: (500, "correct the settings of this source"),
 }
-"""How each error is answered, the first that fits."""
+"""How each error is answered: the first match counts."""
 STATUS = {"accepted": 201, "spooled": 202}
 """The status of each outcome; of any other it is 200."""
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 Body = bytes | bytearray | memoryview
-"""A body as it came: a text was decoded on the way, and its signature may not fit any more."""
+"""A body as it came, in bytes: if it was decoded to text on the way, its signature may no longer fit."""
 Answer = tuple[int, dict[str, Any]]
 
 
 async def receive(sf: Standfast, name: str, headers: Headers, raw: Body) -> Answer:
-    """Take one delivery of a source; give the status and the body of the answer. What is accepted is on disk."""
+    """Take one delivery of a source; return the answer's status and body. What is accepted is on disk."""
     try:
         found = source(name, sf.settings.ingest, os.environ)
     except ConfigurationError as error:
@@ -60,7 +60,7 @@ async def receive(sf: Standfast, name: str, headers: Headers, raw: Body) -> Answ
 
 
 def refused_unread(sf: Standfast, found: Source, headers: Headers) -> Answer | None:
-    """Refuse a delivery by its headers alone, before anything of its body is read; None if it may be read."""
+    """Refuse a delivery by its headers alone, before its body is read; None if it may be read."""
     head = delivery(headers, b"")
     refused = ambiguous(head, getattr(found.table, "signature_header", None))
     if refused is None and isinstance(found.table, MappedTable):
@@ -74,7 +74,7 @@ def refused_unread(sf: Standfast, found: Source, headers: Headers) -> Answer | N
 
 
 async def take(sf: Standfast, found: Source, headers: Headers, raw: Body) -> Answer:
-    """Take one delivery of a source that is known."""
+    """Take one delivery of a known source."""
     raw = _bytes(raw)
     if len(raw) > found.largest:
         return _problem(Refused(413, f"the body has more than {found.largest} bytes", "send less at a time"))
@@ -99,7 +99,7 @@ def _bytes(raw: Body) -> bytes:
 
 
 def read(arrived: Delivery, found: Source, now: float) -> Reading | list[Reading]:
-    """Read a delivery as its source says."""
+    """Read a delivery by its source's kind."""
     if found.name == GITHUB:
         return github.read(arrived, found)
     assert isinstance(found.table, MappedTable)  # noqa: S101 - of every other source
@@ -120,7 +120,7 @@ async def _answer(sf: Standfast, found: Source, reading: Reading) -> Answer:
 
 
 async def _ignored(sf: Standfast, found: Source, reading: Ignored) -> Answer:
-    """Log and count what asks for nothing. A store that is away does not make the sender send it again."""
+    """Log and count a delivery that asks for nothing. It is not sent again only because the store is away."""
     log.info("a delivery of %s is ignored: %s", found.name, printable(reading.reason))
     try:
         await sf.count_ignored(found.table.queue)
@@ -130,7 +130,7 @@ async def _ignored(sf: Standfast, found: Source, reading: Ignored) -> Answer:
 
 
 async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
-    """Enqueue what came; a payload that does not fit its handler is taken too, and dies where people look."""
+    """Enqueue a job. A payload that does not fit its handler is stored too, and its job dies where people look."""
     try:
         receipt = await sf.ingest(
             arrival.queue,
@@ -153,11 +153,11 @@ async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
 
 
 def _problem(refused: Refused) -> Answer:
-    """Lay a refusal out as RFC 9457 has it."""
+    """Build the RFC 9457 answer to a refusal."""
     return refused.status, {"status": refused.status, "detail": refused.detail, "hint": refused.hint}
 
 
 def check(sf: Standfast) -> None:
-    """Refuse a source that could take nothing, when a server starts rather than with the first delivery."""
+    """Refuse a source that could accept nothing when a server starts, not at the first delivery."""
     for name in sf.settings.ingest:
         source(name, sf.settings.ingest, os.environ)

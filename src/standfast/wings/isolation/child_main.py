@@ -1,6 +1,6 @@
 """The child process: `python -m standfast.wings.isolation.child_main FD`, started by `child_process`.
 
-The main thread runs one handler at a time; a second thread reads what the worker says. When the worker is gone, the
+The main thread runs one handler at a time; a second thread reads messages from the worker. When the worker is gone, the
 whole process group ends with it: nothing must run beside the job's next attempt.
 """
 
@@ -70,7 +70,7 @@ class Wire:
         self.job: Job | None = None
 
     def send(self, message: ToParent) -> None:
-        """Send a message, of any thread."""
+        """Send a message; any thread may call this."""
         with self._sending:
             self._socket.sendall(framed(message))
 
@@ -81,7 +81,7 @@ class Wire:
             return self._answers.get()
 
     def read_all(self) -> None:
-        """Read until the worker is gone; then end with all that the handler started."""
+        """Read until the worker is gone; then kill everything that the handler started, and this process."""
         while (message := self._read()) is not None:
             if isinstance(message, Stop):
                 if self.job is not None:
@@ -111,7 +111,7 @@ class Wire:
 
 
 class Asked:
-    """An answer of the worker, as the ledger waits for one in a plain function."""
+    """A pending answer of the worker, in the form in which the ledger waits for one in a plain function."""
 
     def __init__(self, wire: Wire, question: Note | FetchReceipt | FetchResult) -> None:
         self._wire = wire
@@ -133,16 +133,16 @@ class RemoteLedger(Ledger):
         self._wire = wire
 
     def write(self, note: LedgerNote) -> Any:
-        """Have the worker write a note."""
+        """Let the worker write a note."""
         return Asked(self._wire, Note(note))
 
     def fetch(self, name: str) -> Any:
-        """Have the worker read a receipt."""
+        """Let the worker read a receipt."""
         return Asked(self._wire, FetchReceipt(name))
 
 
 class ToWorker(logging.Handler):
-    """Sends what is logged to the worker, whose own logging decides where it goes."""
+    """Sends log records to the worker, whose own logging decides where they go."""
 
     def __init__(self, wire: Wire) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def main() -> None:
 
 
 def _prepare(task: Prepare) -> str | None:
-    """Import what registers a handler; give why it is not here, if so."""
+    """Import the module that registers a handler; return why the handler is not here, if so."""
     logging.getLogger().setLevel(task.log_level)
     if _found(task.place) is not None:
         return None
@@ -187,13 +187,13 @@ def _import(place: Place) -> None:
         for each in list(names.values()):
             give = getattr(type(each), "__standfast__", None)
             if give is not None and _found(place) is None:
-                give(each)  # an application that registers its handlers when it is first asked for
+                give(each)  # an application that registers its handlers on first use
         if _found(place) is not None:
             return
 
 
 def _imported(place: Place) -> Iterator[dict[str, Any]]:
-    """Give the names of each module that may register the handler; the next one is imported only if it is asked for."""
+    """Yield the names of each module that may register the handler; the next one is imported only if needed."""
     if place.application:
         yield vars(importlib.import_module(place.application))
     if place.script is not None:
@@ -211,7 +211,7 @@ def _found(place: Place) -> IsolatedHandler | None:
 
 
 def _ran(wire: Wire, task: Begin) -> Ended:
-    """Run a handler and judge what came of it, as a worker would."""
+    """Run a handler and judge its outcome, as a worker would."""
     try:
         return call_guarded(lambda: _entered(wire, task), _raised)
     finally:
@@ -226,7 +226,7 @@ def _entered(wire: Wire, task: Begin) -> Ended:
     wire.send(Entered())
     try:
         return _ended(judge_return(handler, job, call_plain(handler.plain, job)))
-    except (SystemExit, KeyboardInterrupt) as error:  # a failed attempt, and no end of the process
+    except (SystemExit, KeyboardInterrupt) as error:  # a failed attempt, not the end of the process
         return _raised(error)
 
 

@@ -1,6 +1,6 @@
-"""The child processes of one program, as the worker has them: started, lent to one job at a time, killed as a group.
+"""The child processes of one program, as its worker handles them: started, lent to one job each, killed as a group.
 
-A child is a program of its own, never a fork: the worker has threads. One that did its job is kept for the next.
+A child is a program of its own, never a fork, because the worker has threads. After its job it is kept for the next.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ LONGEST_START = 60.0
 KEPT_FOR = 60.0
 """Seconds a child without work is kept."""
 LAST_WORDS = 1.0
-"""Seconds after its end in which what a child said before still arrives, where another process holds its socket."""
+"""Seconds after its end in which a child's last messages may still arrive, if another process holds its socket."""
 STARTS = (sys.executable, "-m", "standfast.wings.isolation.child_main")
 
 
 class Gone(ConnectionError):
-    """The child ended without a word; `how` says by which signal or exit code, `kind` in one word."""
+    """The child ended without a message; `how` says by which signal or exit code, `kind` in one word."""
 
     def __init__(self, code: int) -> None:
         self.kind = f"exit_{code}" if code >= 0 else _signal_name(-code)
@@ -89,13 +89,13 @@ class Child:
         return self._process.returncode is None
 
     async def send(self, message: ToChild) -> None:
-        """Send a message; one to a child that is gone is lost, and `receive` says so."""
+        """Send a message. If the child is gone, the message is lost, and `receive` says so."""
         with suppress(ConnectionError):
             self._writer.write(framed(message))
             await self._writer.drain()
 
     async def receive(self) -> ToParent:
-        """Wait for what it says; raise Gone if it ended instead. What it logs is logged here, whenever it comes."""
+        """Wait for a message; raise Gone if the child ended instead. Its log lines are logged here when they come."""
         while True:
             try:
                 header = await self._reader.readexactly(LENGTH.size)
@@ -107,17 +107,17 @@ class Child:
             _log(message)
 
     async def _end(self) -> Gone:
-        """Say how it ended, once it has; one that closed its socket and goes on is killed."""
+        """Say how it ended, once it has; a child that closed its socket and goes on is killed."""
         with suppress(TimeoutError):
             await with_timeout(self._process.wait(), LAST_WORDS)
         await self.kill()
         return Gone(self._process.returncode or 0)
 
     async def prepare(self, place: Place) -> str | None:
-        """Have it import what registers a handler; give why it cannot run it, if so."""
+        """Let it import the module that registers a handler; return why it cannot run it, if so."""
         await self.send(Prepare(place, [*sys.path], logging.getLogger().getEffectiveLevel()))
         answer = await self.receive()
-        while not isinstance(answer, Prepared):  # a thread that an earlier handler left behind still reports
+        while not isinstance(answer, Prepared):  # a thread left behind by an earlier handler still reports
             answer = await self.receive()
         return answer.error
 
@@ -140,13 +140,13 @@ def _log(line: LogLine) -> None:
 
 
 class Children:
-    """The children of one program, for each event loop its own. Those without work are kept for a while."""
+    """The children of one program, separate for each event loop. Idle ones are kept for a while."""
 
     def __init__(self) -> None:
         self._idle: dict[asyncio.AbstractEventLoop, list[Child]] = {}
 
     async def lend(self, place: Place) -> Child | str:
-        """Give a child that has a handler imported, or say why there can be none."""
+        """Return a child that has a handler imported, or why there can be none."""
         child = self._idle_child() or await Child.start()
         try:
             error = await with_timeout(child.prepare(place), LONGEST_START)
@@ -185,7 +185,7 @@ class Children:
             self._retired = asyncio.get_running_loop().create_task(child.kill())
 
     async def close(self) -> None:
-        """End the children of this loop that have no work."""
+        """End the idle children of this loop."""
         for child in self._idle.pop(asyncio.get_running_loop(), []):
             if child.retiring is not None:
                 child.retiring.cancel()

@@ -1,4 +1,4 @@
-"""A plain handler that runs in a child process: what is checked when it is registered, and how an attempt goes."""
+"""A plain handler that runs in a child process: what is checked at registration, and how an attempt proceeds."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from standfast.wings.isolation.raised_exception import rebuilt
 log = logging.getLogger("standfast.worker")
 
 GRACE = 1.0
-"""Seconds between `job.cancelled` and the kill: time for a handler that looks to put its things away."""
+"""Seconds between `job.cancelled` and the kill: time for a handler that checks it to clean up."""
 DIED = "process_died"
 NOT_IMPORTABLE = "handler_missing"
 
 MADE: dict[tuple[str, str, str], IsolatedHandler] = {}
-"""The isolated handlers of this process, by queue, name and qualified name: a child finds here what it imported."""
+"""The isolated handlers of this process, by queue, name and qualified name: a child finds what it imported here."""
 in_child = False
-"""Whether this process is such a child: it starts none itself."""
+"""Whether this process is such a child, which starts no children itself."""
 
 
 class IsolatedHandler(Handler):
-    """A registered plain function that runs in a child process; called directly, it is the function it is."""
+    """A registered plain function that runs in a child process; a direct call runs the function itself, here."""
 
     def __init__(
         self, function: Callable[..., Any], *given: Any, children: Children, module: str, **options: Any
@@ -86,7 +86,7 @@ def _place(handler: IsolatedHandler, module: str) -> Place:
 
 
 async def check(handlers: list[IsolatedHandler]) -> None:
-    """Have a child import every isolated handler before the worker claims; raise if it cannot."""
+    """Let a child import every isolated handler before the worker claims; raise if it cannot."""
     for handler in handlers:
         try:
             found = await _child_for(handler)
@@ -106,7 +106,7 @@ async def _child_for(handler: IsolatedHandler) -> Child | str:
 
 
 def not_importable(handler: IsolatedHandler, why: str) -> str:
-    """Word that a child process cannot run a handler, in one line; a traceback of the import is logged."""
+    """Word in one line that a child process cannot run a handler; the traceback of the import is logged."""
     lines = why.strip().splitlines()
     if len(lines) > 1:
         log.error("a child process could not import handler %s:\n%s", handler.name, why)
@@ -117,7 +117,7 @@ def not_importable(handler: IsolatedHandler, why: str) -> str:
 
 
 async def enter(running: Running, handler: Handler, job: Job) -> Outcome | None:
-    """Have a child ready before the attempt's time begins; give how the attempt ends if there is none."""
+    """Get a child ready before the attempt's time begins; return how the attempt ends if there is none."""
     if not isinstance(handler, IsolatedHandler):
         return None
     try:
@@ -143,13 +143,13 @@ def _missing(message: str) -> Failed:
 
 
 class IsolatedCall:
-    """What the worker calls in the function's place: it follows the child until that has ended."""
+    """What the worker calls instead of the function: it follows the child until its end."""
 
     def __init__(self, handler: IsolatedHandler) -> None:
         self._handler = handler
 
     async def __call__(self, job: Job) -> Any:
-        """Run the handler in the job's child; give what it returned, or raise what it raised."""
+        """Run the handler in the job's child; return what it returned, or raise what it raised."""
         attempt = IsolatedAttempt(self._handler, job)
         following = asyncio.create_task(attempt.follow())
         try:
@@ -171,7 +171,7 @@ class IsolatedAttempt:
         self._entered = False
 
     async def follow(self) -> Ended:
-        """Have the child run the handler, answer what it asks, and give its end."""
+        """Let the child run the handler, answer its questions, and return its end."""
         job, ledger = self._job, self._job.begun_ledger
         claim = job.handed_over
         declared = () if ledger is None else ledger.declared
@@ -200,8 +200,8 @@ class IsolatedAttempt:
                     self._job.progress(fraction, note)
 
     async def _noted(self, note: Any) -> Noted:
-        """Write a note of the child's ledger, and keep the worker's own in step."""
-        if note.id != self._job.id:  # of a thread that an earlier handler left behind in this process
+        """Write a note of the child's ledger, and keep the worker's own ledger in step."""
+        if note.id != self._job.id:  # from a thread that an earlier handler left behind in this process
             return Noted(error=f"the attempt of job {note.id} has ended; nothing was written")
         ledger = self._job.ledger
         try:
@@ -221,7 +221,7 @@ class IsolatedAttempt:
             return Fetched(error=str(error))
 
     def _died(self, error: Gone) -> Ended:
-        """Judge a child that ended without a word: only this job's attempt failed with it."""
+        """Judge a child that ended without a message: only this job's attempt failed with it."""
         if not self._entered:
             raise Transient(f"its process {error.how} before the handler was entered", reason_code=DIED)
         failure = Failure(

@@ -1,4 +1,4 @@
-"""What a worker and its child processes say to each other: length and msgpack, over one socket."""
+"""The messages between a worker and its child processes: length and msgpack, over one socket."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LENGTH = struct.Struct(">I")
 
 
 class Place(NamedTuple):
-    """Where a handler is registered: what the child imports, and under which names it finds the handler then.
+    """Where a handler is registered: what the child imports, and by which names it then finds the handler.
 
-    `script` is the file of the main program, where that registers it. `application` is the module of an application
-    that registers it once it is asked for: importing `module` alone may not.
+    `script` is the file of the main program, if that registers it. `application` is the module of an application that
+    registers it on first use: importing `module` alone may not.
     """
 
     queue: str
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Prepare(msgspec.Struct, tag=True):
-    """Import what registers a handler; `path` is the worker's own."""
+    """Import the module that registers a handler; `path` is the worker's `sys.path`."""
 
     place: Place
     path: list[str]
@@ -38,7 +38,7 @@ class Prepare(msgspec.Struct, tag=True):
 
 
 class Prepared(msgspec.Struct, tag=True):
-    """It is imported, or why it is not."""
+    """The handler is imported; or the reason why it is not."""
 
     error: str | None = None
 
@@ -80,7 +80,7 @@ class FetchResult(msgspec.Struct, tag=True):
 
 
 class Noted(msgspec.Struct, tag=True):
-    """How an effect stands after a note, or why the note could not be written."""
+    """The state of an effect after a note, or why the note could not be written."""
 
     entry: LedgerEntry | None = None
     error: str | None = None
@@ -94,7 +94,7 @@ class Fetched(msgspec.Struct, tag=True):
 
 
 class Report(msgspec.Struct, tag=True):
-    """How far the handler says it is."""
+    """The progress that the handler reports."""
 
     fraction: float
     note: str | None = None
@@ -113,7 +113,7 @@ class LogLine(msgspec.Struct, tag=True):
 
 
 class Ended(msgspec.Struct, tag=True):
-    """What came of it: one of the four, and if it raised, the traceback and the pickled exception."""
+    """The outcome: one of the four, and if it raised, the traceback and the pickled exception."""
 
     succeeded: Succeeded | None = None
     failed: Failed | None = None
@@ -132,6 +132,6 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def framed(message: ToChild | ToParent) -> bytes:
-    """Give a message as it is sent."""
+    """Return a message in the form in which it is sent."""
     body = _encode(message)
     return LENGTH.pack(len(body)) + body

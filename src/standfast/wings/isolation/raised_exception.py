@@ -1,7 +1,7 @@
 """An exception on its way from a child process to its worker: pickled there, rebuilt here.
 
-A pickle can run code when it is read. The worker reads one only from the socket of a child that it started itself,
-which runs the application's code as the worker does.
+Reading a pickle can run code. The worker reads one only from the socket of a child that it started itself, which runs
+the same application code as the worker.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from standfast.failure.traceback_text import RemoteTraceback
 from standfast.outcome import Failed
 
 MAIN = "__mp_main__"
-"""What the main program is called in a child, as `multiprocessing` has it: its guard holds it back."""
+"""The name of the main program in a child, as in `multiprocessing`: its `__main__` guard keeps it from starting."""
 LARGEST = 1 << 20
-"""Bytes of a pickled exception that are sent; what it refers to may be anything."""
+"""The most bytes of a pickled exception that are sent; it may refer to anything."""
 
 
 def pickled(error: BaseException) -> bytes | None:
-    """Give an exception as bytes; None if it cannot be sent."""
+    """Return an exception as bytes; None if it cannot be sent."""
     if not isinstance(error, Exception):  # an exit or a cancellation must not be raised in the worker
         return None
     found = call_guarded(lambda: pickle.dumps(error), lambda _error: None)
@@ -31,7 +31,7 @@ def pickled(error: BaseException) -> bytes | None:
 
 
 def rebuilt(sent: bytes | None, failed: Failed, trace: str) -> Exception:
-    """Give what a child raised, judged as the child judged it; RaisedElsewhere if it cannot be rebuilt."""
+    """Return the exception a child raised, judged as the child judged it; RaisedElsewhere if it cannot be rebuilt."""
     error = None if sent is None else call_guarded(lambda: _Reader(io.BytesIO(sent)).load(), lambda _error: None)
     if not isinstance(error, Exception) or isinstance(error, StopIteration):
         return RaisedElsewhere(failed, trace)
@@ -41,7 +41,7 @@ def rebuilt(sent: bytes | None, failed: Failed, trace: str) -> Exception:
 
 
 class _Reader(pickle.Unpickler):
-    """Finds classes only in modules that the worker has imported: an import could hold up its event loop."""
+    """Finds classes only in modules that the worker has imported: an import could block its event loop."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == MAIN:

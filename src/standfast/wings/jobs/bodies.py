@@ -1,4 +1,4 @@
-"""What a request says about a new job, and a line of many: the command line reads them too, without a server."""
+"""The body of a request about a new job, and of one line of many: the command line reads them too, without a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.rules import Coalesce
 
 
 class HttpRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An HTTP request that a worker shall send."""
+    """An HTTP request for a worker to send."""
 
     method: str
     url: str
@@ -20,7 +20,7 @@ class HttpRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to be taken in. `http` instead of `payload` for a request that a worker shall send."""
+    """A job to store; give `http` instead of `payload` for a request that a worker sends."""
 
     queue: str
     handler: str | None = None
@@ -38,4 +38,4 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 OPTIONS = tuple(name for name in NewJob.__struct_fields__ if name not in {"queue", "payload", "http", "session"})
-"""What the body says about any job, under the names that `enqueue` has; whose session it is, the token says too."""
+"""What the body says about any job, under the names of `enqueue`; without the session, which the token says too."""

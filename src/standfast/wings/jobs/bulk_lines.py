@@ -1,4 +1,4 @@
-"""One line of many jobs: as a request for one job has it, with its own idempotency key."""
+"""One line of a bulk request: a job as in a request for one, with its own idempotency key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NewJobLine(NewJob, frozen=True, forbid_unknown_fields=True):
 
 
 def call_of(line: NewJobLine) -> dict[str, Any]:
-    """Give what `enqueue_each` takes for a line."""
+    """Return the arguments of `enqueue_each` for a line."""
     given = {name: getattr(line, name) for name in (*OPTIONS, "idempotency_key", "payload")}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if line.http is not None:

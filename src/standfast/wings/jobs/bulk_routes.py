@@ -1,4 +1,4 @@
-"""The route that takes many jobs in: JSON lines, each answered by itself."""
+"""The route that stores many jobs: JSON lines, each answered on its own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from standfast.wings.jobs.shapes import BulkAnswer, LineAnswer
 
 MOST_LINES = 10_000
 TOGETHER = 200
-"""Lines that are read at once and stored in one transaction; between them, other requests get their turn."""
+"""Lines that are read together and stored in one transaction; in between, other requests get their turn."""
 NEW = frozenset({"accepted", "spooled"})
 
 
 async def enqueue_bulk(call: Call) -> Answer:
-    """Take each line in that can be taken; those with a receipt are on disk when this is answered."""
+    """Store each line that can be stored. Jobs with a receipt are on disk when this is answered."""
     lines: list[bytes] = call.body.splitlines()
     if len(lines) > MOST_LINES:
         detail = f"the body has {len(lines)} lines, and one request takes {MOST_LINES}; nothing was written"
@@ -44,21 +44,21 @@ async def enqueue_bulk(call: Call) -> Answer:
 
 
 async def _answers(call: Call, reach: _Reach, lines: Sequence[bytes], first: int) -> list[dict[str, Any]]:
-    """Store some lines together; an empty one is passed over."""
+    """Store some lines together; an empty line is skipped."""
     read = [(number, await reach.read(line)) for number, line in enumerate(lines, start=first) if line.strip()]
     stored = iter(await call.sf.enqueue_each(each for _, each in read if isinstance(each, dict)))
     return [_told(number, next(stored) if isinstance(each, dict) else each) for number, each in read]
 
 
 class _Reach:
-    """Reads lines as what the caller may ask for. Each queue is checked once for a request."""
+    """Reads lines as jobs that the caller may enqueue. Each queue is checked once for a request."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._queues: dict[str, Problem | None] = {}
 
     async def read(self, line: bytes) -> dict[str, Any] | Problem:
-        """Give the job that a line asks for, or why it is refused."""
+        """Return the job that a line asks for, or why it is refused."""
         try:
             if len(line) > LARGEST_BODY:
                 raise too_large()
@@ -85,7 +85,7 @@ class _Reach:
 
 
 def _told(number: int, answer: Any) -> dict[str, Any]:
-    """Word what became of a line."""
+    """Word the outcome of a line."""
     if isinstance(answer, Receipt):
         status = CREATED if answer.outcome in NEW else OK
         return {"line": number, "status": status, "receipt": answer._asdict(), "problem": None}

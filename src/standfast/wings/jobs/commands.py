@@ -25,11 +25,11 @@ from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
-"""Where a job is not done and will not be by itself."""
+"""States in which a job is not done and will not be by itself."""
 LOOK_EVERY = 0.5
-"""Seconds between two looks at how far a job is that is waited for on a terminal."""
+"""Seconds between two looks at the progress of a job that a person waits for on a terminal."""
 MOVING = frozenset({"ok", "queued", "running"})
-"""What a retry answers that did what was asked; a worker may be at it before the answer is written."""
+"""Statuses of a retry that did what was asked; a worker may run the job before the answer is written."""
 
 
 @click.command()
@@ -123,7 +123,7 @@ async def _explained(sf: Standfast, job_id: str) -> tuple[str, str]:
 
 
 async def _wait(sf: Standfast, job_id: str, seconds: float, show_share: ShowShare | None) -> JobView:
-    """Wait for a job; where a person looks on, show how far it says it is."""
+    """Wait for a job; if a person is watching, show the progress that it reports."""
     if show_share is None:
         return await sf.wait(job_id, seconds)
     waiting = asyncio.ensure_future(sf.wait(job_id, seconds))

@@ -40,11 +40,11 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--risk", type=click.Choice(RISKS), help="How much harm it could do."),
     click.option("--label", "labels", type=label, multiple=True, help="A label, name=value; may be repeated."),
 )
-"""What can be said about any job."""
+"""The options of every job."""
 
 
 def described(command: Command) -> Command:
-    """Give a command the options of every job."""
+    """Add the options of every job to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -116,7 +116,7 @@ def http(
 
 
 def _given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Give what was said; the rest is left to the application."""
+    """Return the options that were given; the application decides the rest."""
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if "delay" in given and "at" in given:
         raise click.UsageError("--delay and --at both say when to start; give one of them")

@@ -17,11 +17,11 @@ from standfast.wings.limits.words import Closing, Row
 from standfast.wings.records.figures import count_of, span
 
 MOST_NAMED = 5
-"""Effects and steps that a sentence names."""
+"""The most effects and steps that a sentence names."""
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a job and its queue at one moment. Ages are seconds."""
+    """The facts about a job and its queue at one moment. Ages are seconds."""
 
     state: State
     queue: str
@@ -33,9 +33,9 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     age: float
     worker: str | None = None
     silent_for: float | None = None
-    """For how long its worker was not heard of, if that is longer than a live one would be silent."""
+    """How many seconds its worker has been silent, if that is longer than a live worker would be."""
     overdue_for: float | None = None
-    """How many seconds ago its worker noted that its time is over and that it goes on."""
+    """How many seconds ago its worker noted that it is past its timeout and goes on."""
     lapses_in: float = 0.0
     any_worker: bool = True
     blocked_by: tuple[str, ...] = ()
@@ -44,14 +44,14 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     warning: str | None = None
     found: tuple[str, ...] = ()
-    """Its effects and steps that are there."""
+    """Its effects and steps that were found done."""
     may_repeat: str | None = None
     """The sentence about an earlier attempt that may have had its effect."""
     called: tuple[tuple[str, int], ...] = ()
-    """Those that were called with several arguments, and with how many."""
+    """The effects that were called with several arguments, and with how many."""
     superseded_by: str | None = None
     cancelled_by: str | None = None
-    """Who ended it and why, in words; None if that is not known, or it was not cancelled."""
+    """Who cancelled it and why, in words; None if that is not known, or it was not cancelled."""
     waits_for: str | None = None
     """What a step of a workflow waits for."""
     triage: Triage | None = None
@@ -62,28 +62,28 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     live_workers: int = 0
     """Live workers that serve its queue."""
     without_handler: bool = False
-    """Whether none of them has its handler: the code that has is not deployed, or no longer."""
+    """Whether none of these workers has its handler: the code with it is not deployed, or no longer."""
     ahead: int = 0
-    """Due jobs of its queue, this one included; counting stops at a bound."""
+    """Due jobs of its queue, including this one."""
     running: int = 0
     deferrals: int = 0
     refused_by: str | None = None
-    """The destination that refused it last, for now, and said when to come back."""
+    """The destination that last refused it for now, and said when to come back."""
     gates: tuple[Row, ...] = ()
-    """The gates that stand before it: the one it is parked at, and those that all jobs of its queue pass."""
+    """The gates before it: the one it is parked at, and those that all jobs of its queue pass."""
     now: float = 0.0
     skew: float = 0.0
-    """What is added to `now` for the time on the wall."""
+    """What to add to `now` for wall time."""
 
 
 def explain(job: Circumstances) -> str:
-    """Say in one sentence where a job stands, why, and what to do next; in others what else a reader must know."""
+    """Say in one sentence where a job stands, why, and what to do next; in more sentences what else matters."""
     may_repeat = f" {job.may_repeat}" if job.may_repeat else ""
     return f"{_stands(job)}{may_repeat}{_several_calls(job)}"
 
 
 def _several_calls(job: Circumstances) -> str:
-    """Say which effects were called with several arguments: each of these is an entry of its own."""
+    """Say which effects were called with several arguments: each of these calls has an entry of its own."""
     if not job.called:
         return ""
     calls = ", ".join(f"{name!r} with {number} different arguments" for name, number in job.called[:MOST_NAMED])
@@ -118,7 +118,7 @@ def _stands(job: Circumstances) -> str:
 
 
 def _overdue(job: Circumstances) -> str:
-    """Say that an attempt goes on past its time: its timeout does not start another one."""
+    """Say that an attempt goes on past its timeout, which does not start another attempt."""
     if job.overdue_for is None:
         return ""
     return f" Its time has been over for at least {span(job.overdue_for)}; no repeat starts beside it."
@@ -191,13 +191,13 @@ def _queued(job: Circumstances) -> str:
 
 
 def _suspect(job: Circumstances) -> str:
-    """Say what becomes of a job that was in the hands of a worker that died."""
+    """Say what happens next to a job whose worker died while it ran."""
     lost = job.failure is not None and job.failure.reason_code == "worker_lost"
     return " It ran when its worker died; next it runs alone." if lost else ""
 
 
 def _shut(row: Row, now: float, skew: float) -> str | None:
-    """Say which gate of the whole queue, or of the job's destination, is shut, if this one is."""
+    """Say what a gate waits for, if it is shut and is a gate of the whole queue or of the job's destination."""
     full = row.kind == "limit" and row.used >= (row.capacity or 0)
     empty = row.kind == "rate" and gates.meter(row).tokens(now) == 0
     shut = full or empty or row.kind == "gate" or holds.is_shut(row, now)
@@ -241,7 +241,7 @@ def _circuit(row: Row, now: float) -> str:
 
 
 def postponed(row: Row, now: float, skew: float) -> str:
-    """Say until when a destination has its callers wait."""
+    """Say until when a destination makes its callers wait."""
     name, until = holds.destination_of(row.key), holds.read(row).until
     if until <= now:
         return f"It waits for its turn: {name} asked to wait until {_clock(until + skew)}, and jobs follow in batches."
@@ -266,7 +266,7 @@ def _deferred(job: Circumstances) -> str:
 
 
 def _held_up(job: Circumstances) -> str:
-    """Say which handlers kept a worker from everything else: what waits meanwhile is not to blame."""
+    """Say which handlers kept a worker from everything else: the jobs that wait meanwhile are not to blame."""
     return f" The event loop of a worker was blocked just now by {', '.join(job.blocked_by)}." if job.blocked_by else ""
 
 

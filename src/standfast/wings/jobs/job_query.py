@@ -1,4 +1,4 @@
-"""Which jobs: the filter of every door."""
+"""Which jobs to find: the filter that every door uses."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ from standfast.wings.records.figures import count_of, number
 TOGETHER = 500
 """Lines that are stored in one transaction."""
 MOST_SHOWN = 10
-"""Refused lines that are shown; the file of rejects has all of them."""
+"""The most refused lines that are shown; the file of rejects has all of them."""
 
 
 def enqueue_lines(file: str, queue: str | None, url: str | None, *, as_json: bool) -> None:
-    """Store a job for each line; show what became of them."""
+    """Store a job for each line, and show the outcomes."""
     lines = _Lines(file, queue)
     with bar("enqueued") as progress:
         ask(url, lambda sf: lines.store(sf, progress))
@@ -48,7 +48,7 @@ def enqueue_lines(file: str, queue: str | None, url: str | None, *, as_json: boo
 
 
 class _Lines:
-    """The lines of a file on their way in."""
+    """The lines of a file, on their way into the store."""
 
     def __init__(self, file: str, queue: str | None) -> None:
         self._source = jsonl(file)

@@ -1,4 +1,4 @@
-"""One verb for every job that matches: as many single decisions, each by its own rules."""
+"""One verb for every job that matches: a separate decision for each, by its own rules."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.pages import OURS_TOO, is_wanted, job_query
 
 MOST = 1000
-"""Jobs that one form looks through; the page leads on to the older ones."""
+"""The most jobs that one form looks through; the page leads on to older ones."""
 LONGEST = 10.0
-"""Seconds after which it looks no further, also where few fit; proxies give up at thirty."""
+"""Seconds after which it looks no further, even if few jobs matched; proxies give up at thirty."""
 PAGE = 200
 LONGEST_REASON = 500
 WAITS = frozenset({State.QUEUED})
@@ -36,11 +36,11 @@ GOES_ON = frozenset({State.QUEUED, State.RUNNING, State.WAITING})
 
 
 Doing = Callable[[JobView], Awaitable[int]]
-"""What becomes of one job; how many it was done to."""
+"""Does something to one job, and returns to how many jobs it was done."""
 
 
 class Counts(NamedTuple):
-    """What became of those that matched, and where the older ones begin."""
+    """How many of the matching jobs it was done to, how many were left, and where the older ones begin."""
 
     done: int
     left: int
@@ -48,7 +48,7 @@ class Counts(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """What is done, and to jobs in which states."""
+    """What to do, and to jobs in which states."""
 
     name: str
     does: Callable[[str], Awaitable[Any]]
@@ -56,7 +56,7 @@ class Verb(NamedTuple):
 
 
 def endpoint(sf: Standfast, gate: Gatekeeper, cache: SharedCache) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves the form: without a reason it counts and asks for one, with a reason it does it."""
+    """Return the endpoint of the form. Without a reason it counts jobs and asks for one; with a reason it acts."""
 
     async def perform(request: Request, grant: Grant) -> RenderedPage:
         fields = await read_ours(request)
@@ -101,7 +101,7 @@ def _doing(grant: Grant, verb: Verb, because: str) -> Doing:
 
 
 def _counting(grant: Grant, verb: Verb) -> Doing:
-    """Count those that it would be done to, and change none of them."""
+    """Count the jobs that it would be done to, and change none of them."""
 
     async def count(job: JobView) -> int:
         return int(_fits(grant, verb, job))
@@ -114,7 +114,7 @@ def _fits(grant: Grant, verb: Verb, job: JobView) -> bool:
 
 
 async def _one(grant: Grant, verb: Verb, because: str, job: JobView) -> int:
-    """Do it to one; one that went on meanwhile is left alone."""
+    """Do it to one job; a job that went on meanwhile is left alone."""
     if not _fits(grant, verb, job):
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Pages about jobs: finding them, and one with everything that is known of it."""
+"""Pages about jobs: the search, and one job with everything that is known about it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from standfast.wings.records.view import Page, one_of
 
 FILTERS = names_of(WantedJobs)
 FIELDS = tuple(sorted(fields_of(WantedJobs), key=lambda field: not field.about.is_search))
-"""What the form asks for, what most people look by first."""
+"""The fields of the form, with those that most people search by first."""
 FLAGS = frozenset(field.name for field in FIELDS if field.about.is_flag)
 LETTER_FILTERS = frozenset(names_of(WantedLetters))
 OURS_TOO = "ours"
-"""What asks for jobs of our own queues as well, which carry alerts and notices out."""
+"""The field that includes jobs of our own queues, which carry alerts and notices."""
 PAGE = 50
 MOST_PAGES = 5
-"""Pages that are looked through for one, where jobs of our own are left out."""
+"""The most pages that are read to fill one, because jobs of our own queues are left out."""
 DECISIONS = 20
 
 
 async def list_page(visit: Visit) -> RenderedPage | Redirect:
-    """Show the jobs that fit, the newest first."""
+    """Show the jobs that match, the newest first."""
     filters, page, wrong = visit.typed(*FILTERS, OURS_TOO), Page(), None
     try:
         filters = {**visit.filters(WantedJobs, OURS_TOO), **visit.typed(OURS_TOO)}
@@ -62,29 +62,29 @@ async def list_page(visit: Visit) -> RenderedPage | Redirect:
 
 
 def job_query(filters: Mapping[str, str]) -> dict[str, Any]:
-    """Give what the queue is asked for."""
+    """Return the arguments of the query."""
     return {name: _read(name, value) for name, value in filters.items() if name != OURS_TOO}
 
 
 def _read(name: str, value: str) -> str | bool:
-    """Read a field of the form: those that are true or false have only these two words."""
+    """Read a field of the form; a flag has only two words."""
     return bool(one_of(name, value, FLAG) == "true") if name in FLAGS else value
 
 
 def is_wanted(job: JobView, filters: Mapping[str, str]) -> bool:
-    """Tell whether a job is meant: those of our own queues only if they are asked for, or if letters are."""
+    """Return whether a job is wanted: one of our own queues only if they, a queue or letters are asked for."""
     asked = OURS_TOO in filters or "queue" in filters or _stopped(filters) is not None
     return asked or not job.queue.startswith(OURS)
 
 
 def _stopped(filters: Mapping[str, str]) -> str | None:
-    """Give the state of the letters that a filter asks for; None where it asks for other jobs too."""
+    """Return the state of the letters that a filter asks for; None if it also asks for other jobs."""
     states = {filters[name] for name in ("state", "view") if name in filters}
     return states.pop() if len(states) == 1 and states <= LETTERS else None
 
 
 def letters_query(filters: Mapping[str, str]) -> dict[str, str] | None:
-    """Give the filter that finds exactly the letters among these jobs; None where there are none, or no such filter."""
+    """Return the filter that finds exactly the letters among these jobs; None if there are none, or no such filter."""
     state = _stopped(filters)
     named = {name: value for name, value in filters.items() if name not in {"state", "view", OURS_TOO}}
     if not named.keys() <= LETTER_FILTERS or (state is None and not filters.keys().isdisjoint({"state", "view"})):
@@ -105,7 +105,7 @@ async def _page(visit: Visit, filters: Mapping[str, str]) -> Page:
 
 
 async def _job_by_id(visit: Visit, text: str) -> JobView | None:
-    """Find the job that a text is the id of."""
+    """Find the job whose id is this text."""
     if not text.isascii() or " " in text:
         return None
     return await reached.perhaps_job(visit.sf, visit.grant, text)
@@ -133,7 +133,7 @@ async def one(visit: Visit) -> RenderedPage:
 
 
 async def _explained(visit: Visit, found: Snapshot) -> str:
-    """Say why it was where the page shows it; beside very many jobs that takes longer than a page may, and follows."""
+    """Say why the job is where the page shows it; with very many jobs that takes too long for a page, and follows."""
     job = found.job
     key = ("explain", job.id, job.state, job.attempts, job.deferrals, job.due_at, job.finished_at, len(job.history))
     cached = await visit.cache.get_soon(key, found.explain)
@@ -151,7 +151,7 @@ class AfterVerb(ReturnTo, frozen=True):
     check: Callable[[Any], None]
 
     def __call__(self, call: Call, said: Any) -> Redirect:
-        """Give the page, or refuse to say that it is done."""
+        """Return the page, or refuse to say that it is done."""
         self.check(said)
         return super().__call__(call, said)
 
@@ -164,9 +164,9 @@ class Button(NamedTuple):
     what: str
     done: str
     done_unless: Callable[[Any], None]
-    """Refuses to say so if the answer is that nothing was done."""
+    """Raises if the answer says that nothing was done."""
     states: frozenset[State] = UNFINISHED - LETTERS
-    """Where a job is offered it."""
+    """The states in which a job is offered it."""
     danger: bool = False
 
     @property
@@ -177,7 +177,7 @@ class Button(NamedTuple):
 
 
 def _check_retried(reply: Any) -> None:
-    """Have a retry that was refused shown as that; one that a person must approve leads to the approval."""
+    """Show a refused retry as refused; one that a person must approve leads to the approval."""
     if reply.get("refused"):
         more = {"approval": reply["approval"]} if "approval" in reply else {}
         raise Problem(409, "not-retried", "The job was not retried.", reply["hint"], **more)

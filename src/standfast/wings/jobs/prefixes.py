@@ -1,4 +1,4 @@
-"""An id by its beginning: as much of it as no other id begins with."""
+"""An id given by its beginning: as many digits as make it unique."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.store.store import Store
 
 DIGITS = 32
 SHORTEST = 4
-"""Digits that a beginning has at least: fewer would be a slip more often than a choice."""
+"""The fewest digits of a beginning: fewer would be a slip more often than a choice."""
 MOST_SHOWN = 5
 STATEMENTS = {
     "job": "job_ids_between",
@@ -19,12 +19,12 @@ STATEMENTS = {
     "approval": "approval_ids_between",
     "redrive": "redrive_ids_between",
 }
-"""Where the ids of each kind of thing are looked up, all by an index."""
+"""The statement that looks up the ids of each kind of thing, by an index."""
 _BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},{DIGITS - 1}}}")
 
 
 async def full_id(store: Store, given: str, what: str) -> str:
-    """Complete an id. What is no beginning of one, or of none that is here, is given back as it is."""
+    """Complete an id. A text that is not the beginning of an id in this store is returned as it is."""
     if what not in STATEMENTS:
         raise ConfigurationError.unknown("kind of id", what, STATEMENTS)
     digits = id_of(given).replace("-", "").lower()
@@ -44,6 +44,6 @@ def _between(statement: str, digits: str) -> Script[list[str]]:
 
 
 def _whole(digits: str, fill: str) -> str:
-    """Write an id out as UUIDs are: bounds of that form sort alike in every collation of a server."""
+    """Write an id as UUIDs are written: bounds of that form sort alike in every collation of a server."""
     all_ = digits.ljust(DIGITS, fill)
     return "-".join((all_[:8], all_[8:12], all_[12:16], all_[16:20], all_[20:]))

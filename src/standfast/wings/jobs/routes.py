@@ -1,4 +1,4 @@
-"""Routes about jobs: taking them in, looking at them, retrying and cancelling them."""
+"""Routes about jobs: storing, reading, retrying and cancelling them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from standfast.wings.jobs.shapes import EnqueueReceipt, Explanation, JobResult, 
 from standfast.wings.records.shapes import JobPage, ShownJob
 
 CREATED, OK = 201, 200
-"""What a request may say about its job."""
+"""The statuses for a job that is new, and for any other outcome."""
 
 
 class WantedKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ class WantedKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def enqueue(call: Call) -> Answer:
-    """Take a job in; it is on disk when this is answered."""
+    """Store a job; it is on disk when this is answered."""
     job: NewJob = call.body
     await check_takes_work(call, job.queue)
     if job.http is not None and job.payload is not None:
@@ -62,7 +62,7 @@ async def list_jobs(call: Call) -> Answer:
 
 
 async def one(call: Call) -> Answer:
-    """Give one job, and what to do about it."""
+    """Return one job, and what to do about it."""
     job = await found_job(call)
     return Answer({**job_for(job, call.grant), "hint": reply(job)["hint"]})
 
@@ -74,14 +74,14 @@ async def explain(call: Call) -> Answer:
 
 
 async def result(call: Call) -> Answer:
-    """Give a job's whole result, or one key of it."""
+    """Return a job's whole result, or one key of it."""
     job = await found_job(call)
     result = await call.sf.result(job.id, call.query.key)
     return Answer({"id": job.id, "result": result_for(result, call.query.key, call.grant, job)})
 
 
 async def retry(call: Call) -> Answer:
-    """Run a job again as soon as may be."""
+    """Run a job again as soon as possible."""
     job = await found_job(call)
     return Answer(await call.sf.retry(job.id, by=call.grant.person, session=agent_session(call.grant)))
 

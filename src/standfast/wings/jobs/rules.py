@@ -1,4 +1,4 @@
-"""What becomes of a job that somebody cancels."""
+"""What happens to a job that is cancelled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cancel(job: JobRef, *, by: str | None = None) -> Transition | Refusal:
 def unwanted(decided: Transition) -> Transition:
     """End a job as cancelled if it was cancelled while it ran, unless its attempt succeeded.
 
-    What is known of its effect is kept, but nothing is repeated.
+    What is known about its effect is kept, but nothing is repeated.
     """
     if decided.target in FINAL:
         return decided

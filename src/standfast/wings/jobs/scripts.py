@@ -1,4 +1,4 @@
-"""Scripts for what people ask: stop a running job, hurry a waiting one, pause a queue."""
+"""Scripts for what people ask: stop a running job, make a waiting one due, pause a queue."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from standfast.wings.queues.pauses import PauseRequest
 from standfast.wings.threads import scripts as threads
 
 OVERDUE = "overdue"
-"""The reason code of the history's line that says that the time of a running attempt is over."""
+"""The reason code of the history line that says that a running attempt is past its timeout."""
 
 
 class OverdueAttempt(NamedTuple):
-    """An attempt whose time is over and that cannot be stopped."""
+    """An attempt that is past its timeout and cannot be stopped."""
 
     n: int
     token: int
@@ -31,7 +31,7 @@ class OverdueAttempt(NamedTuple):
 
 @writes()
 def ask_to_stop(round_: Round, requests: Sequence[tuple[str, str]]) -> Script[list[bool]]:
-    """Mark running jobs as no longer wanted, and by whom; their workers learn of it with the next heartbeat."""
+    """Mark running jobs as no longer wanted, and note who asked; their workers learn of it at the next heartbeat."""
     answers = []
     for job_id, by in requests:
         rows = yield "ask_to_stop", {"id": job_id}
@@ -47,7 +47,7 @@ def ask_to_stop(round_: Round, requests: Sequence[tuple[str, str]]) -> Script[li
 
 @writes()
 def note_overdue(round_: Round, attempts: Sequence[OverdueAttempt]) -> Script[list[bool]]:
-    """Write into history that the time of running attempts is over and that they go on; answer which still run."""
+    """Write into the history that running attempts are past their timeout and go on; answer which still run."""
     answers = []
     for each in attempts:
         running = bool((yield "lock_running", {"n": each.n, "token": each.token}))
@@ -59,7 +59,7 @@ def note_overdue(round_: Round, attempts: Sequence[OverdueAttempt]) -> Script[li
 
 
 def unless_unwanted(transitions: Sequence[Transition]) -> Script[list[Transition]]:
-    """Have jobs end cancelled that were asked to stop: their workers may not have heard of it, or be gone."""
+    """Turn the moves of jobs that were asked to stop into cancellations: their workers may not know, or be gone."""
     stopping = [each.n for each in transitions if each.source == State.RUNNING and each.target not in FINAL]
     if not stopping:
         return list(transitions)
@@ -92,7 +92,7 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
 
 @writes()
 def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
-    """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
+    """Count calls that went to their fallback while nothing could be stored, and note when the last were reported."""
     yield "add_counters", [(queue, "fallback", number, round_.now) for queue, number in counts]
     for queue, _ in sorted(counts):
         yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
@@ -101,7 +101,7 @@ def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[
 
 @writes()
 def count_ignored(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
-    """Count deliveries that asked for nothing, by the queue that they would have gone to."""
+    """Count deliveries that asked for nothing, by the queue they would have gone to."""
     yield "add_counters", [(queue, "ignored", number, round_.now) for queue, number in counts]
     return [None] * len(counts)
 
@@ -122,7 +122,7 @@ def count_duplicates(round_: Round, moved: Sequence[Transition]) -> Script[None]
 
 @writes(separate=True)
 def pause(round_: Round, wanted: Sequence[tuple[str, bool] | PauseRequest]) -> Script[list[bool]]:
-    """Pause queues or let them go on; answer for each whether the queue is known."""
+    """Pause or resume queues; answer for each whether the queue is known."""
     answers = []
     for request in (PauseRequest(*each) for each in wanted):
         queue, paused = request.queue, request.paused
@@ -130,7 +130,7 @@ def pause(round_: Round, wanted: Sequence[tuple[str, bool] | PauseRequest]) -> S
         rows = yield "pause_queue", {"queue": queue, "paused": paused}
         if rows:
             yield from pauses.keep(round_, request, changed=bool(before[0][0]) != paused)
-            # It is in the journal, so that a worker that misses the hint sees it with its next look.
+            # The notice is in the journal, so that a worker that misses the hint sees it with its next look.
             round_.notices[NoticeKind.PAUSED if paused else NoticeKind.RESUMED, queue].append("")
             round_.note_work(queue, 0.0)
         answers.append(bool(rows))

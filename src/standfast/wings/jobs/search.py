@@ -17,11 +17,11 @@ from standfast.wings.records.listing import Filter, Sought
 from standfast.wings.records.view import HIDDEN, Page, after, job_view, one_of, whole_page
 
 LONGEST_SOUGHT = 500
-"""Characters of what a filter names."""
+"""The most characters of a filter's value."""
 
 
 def checked_filter(named: Mapping[str, str | None], limit: int, cursor: int | None, reach: Reach) -> Filter:
-    """Check what is asked for."""
+    """Check the arguments of a search."""
     filters: dict[str, Any] = {name: _text(name, value) for name, value in named.items() if value is not None}
     one_of("state", filters.get("state"), State)
     one_of("view", filters.get("view"), VIEWS)
@@ -45,7 +45,7 @@ def _check_shown(label: str, value: str, reach: Reach) -> None:
 
 
 def _shows(view: JobView, q: str) -> bool:
-    """Tell whether a text stands in what is shown of a job, as it is or as JSON writes it."""
+    """Return whether a text occurs in what is shown of a job, as it is or as JSON writes it."""
     if not _hides_headers(view):
         return True
     shown = msgspec.json.encode(view).decode()
@@ -58,23 +58,23 @@ def _hides_headers(view: JobView) -> bool:
 
 
 def _text(name: str, value: object) -> str:
-    """Not every store can even be asked for every text."""
+    """Check a text: not every store can be asked for every text."""
     if not isinstance(value, str) or not value.isprintable() or len(value) > LONGEST_SOUGHT:
         raise ConfigurationError(f"{name} must be printable text of at most {LONGEST_SOUGHT} characters")
     return value
 
 
 def checked_flag(name: str, value: object) -> bool | None:
-    """Check what is true, false or not asked for."""
+    """Check a value that is True, False or left out."""
     if value is None or isinstance(value, bool):
         return value
     raise ConfigurationError(f"{name} must be True or False, not {value!r}")
 
 
 def page(found: Sought, *, now: float, skew: float, q: str | None = None) -> Page:
-    """Make a page of what was found.
+    """Build the page of what was found.
 
-    What `q` matched only in a header that no view shows is left out: it would be found character by character.
+    Jobs that `q` matched only in a header that no view shows are left out: the header could be guessed by trial.
     """
     views = (job_view(record, now=now, skew=skew) for record in found.records)
     made = Page(view for view in views if q is None or _shows(view, q))

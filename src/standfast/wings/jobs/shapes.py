@@ -1,4 +1,4 @@
-"""What routes about jobs answer."""
+"""The answers of routes about jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LineProblem(TypedDict):
 
 
 class LineAnswer(TypedDict):
-    """What became of one line: its receipt, or the problem."""
+    """The outcome of one line: its receipt, or the problem."""
 
     line: int
     status: int
@@ -37,14 +37,14 @@ class LineAnswer(TypedDict):
 
 
 class BulkAnswer(TypedDict):
-    """What became of each line, in order, and how many had which outcome; `refused` is one of them."""
+    """The outcome of each line, in order, and how many lines had which outcome; `refused` is one of them."""
 
     outcomes: dict[str, int]
     items: list[LineAnswer]
 
 
 class JobWithHint(ShownJob, frozen=True, kw_only=True):
-    """One job, and in one sentence what to do about it."""
+    """One job, and what to do about it in one sentence."""
 
     hint: str
 

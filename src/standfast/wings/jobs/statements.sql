@@ -8,7 +8,7 @@ SELECT b.n FROM body AS b
 WHERE instr(b.details, '"session":') > 0 AND b.details->>'session' = :session AND b.n < :before ORDER BY b.n DESC LIMIT :most
 
 -- name: walk_session (postgres)
--- A name is looked for as it stands in JSON: no index may read that, because reading it could change.
+-- The name is compared as JSON writes it: an index may not decode JSON, because the result of decoding could change.
 SELECT b.n FROM body AS b
 WHERE strpos(b.details, '"session":') > 0 AND substring(b.details FROM '"session":"((?:[^"\\]|\\.)*)"') = :quoted::text AND b.n < :before
 ORDER BY b.n DESC LIMIT :most
@@ -21,15 +21,15 @@ SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DES
 SELECT n FROM history WHERE n < :before GROUP BY n ORDER BY n DESC LIMIT :most
 
 -- name: walk_running
--- By the index of what runs, which is little; its order is another.
+-- By the index of running jobs, of which there are few; its order is another.
 SELECT n FROM job INDEXED BY job_running WHERE state = 'running' AND n < :before ORDER BY n DESC LIMIT :most
 
 -- name: walk_running (postgres)
 SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LIMIT :most
 
 -- name: matching_jobs
--- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
--- A caller limited to own jobs (`requester`) cannot use `q` to guess at what others brought into a job.
+-- Those of the given jobs that match. `view` is lifecycle.view; a failure is the one in a job's way now, as its view shows it.
+-- A caller limited to own jobs (`requester`) cannot use `q` to guess what other requesters brought into a job.
 SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
   LEFT JOIN ending AS e ON e.n = j.n
 WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
@@ -126,7 +126,7 @@ SELECT id FROM approval WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most
 SELECT id FROM redrive WHERE id BETWEEN :low AND :high ORDER BY id LIMIT :most
 
 -- name: nth_letter
--- The newest letter that is beyond so many.
+-- The newest letter after a number of them.
 SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT 1 OFFSET :most
 
 -- name: list_letters

@@ -31,14 +31,14 @@ DONE = "It is done; nothing is left to do. result gives its result."
 MORE_JOBS = "There are older ones: call jobs again with next_cursor. status with an id tells all of one."
 ALL_JOBS = "These are all. status with an id tells all of one; result gives its whole result."
 PAGE = 16_000
-"""Characters of a result's JSON text on one page; with less, the result is given as it is."""
+"""Characters of a result's JSON text on one page; a shorter result is given as it is."""
 MORE_PAGES = "This is part of the result's JSON text. Call result again with cursor {cursor}, and join the texts."
 LAST_PAGE = "This is the last part of the result's JSON text."
 MOST_JOBS = 50
 RECENT = 5
-"""Jobs that the overview shows."""
+"""How many jobs the overview shows."""
 LONGEST_PARAMS = 300
-"""Characters of a payload that a list shows; of a longer one its keys are named."""
+"""The longest payload that a list shows, in characters; of a longer one the keys are named."""
 LONGEST_ERROR = 200
 TOLD = ("reason_code", "retry_at", "queue_reason")
 """What a list takes over from a reply."""
@@ -64,7 +64,7 @@ async def status(agent: Agent, id: Id | None = None) -> CallToolResult:
 
 
 async def _overview(agent: Agent) -> CallToolResult:
-    """Say what this session has, what became of it lately, and what it may call."""
+    """Say which jobs this session has, what became of them lately, and what it may call."""
     found = await agent.sf.inbox.overview(agent.who.session, queues=agent.queues)
     recent = await _own_jobs(agent, limit=RECENT)
     tools = [_capability(each.described()) for each in (await agent.handler_tools()).values()]
@@ -80,7 +80,7 @@ async def _overview(agent: Agent) -> CallToolResult:
 
 
 def _next(found: dict[str, Any], *, callable_: bool) -> str:
-    """Say what to do next: about messages, else about what is not done, else that there is nothing."""
+    """Say what to do next: about messages, else about unfinished jobs, else that there is nothing."""
     if found["unread"]:
         return UNREAD.format(unread=found["unread"])
     counts = found["jobs"]
@@ -93,7 +93,7 @@ def _next(found: dict[str, Any], *, callable_: bool) -> str:
 
 
 def _capability(described: dict[str, Any]) -> dict[str, Any]:
-    """Give what the overview says of a handler: what it has declared, and not what the listing of tools says anyway."""
+    """Return what the overview says of a handler: what it declares, without what the listing of tools says anyway."""
     return {name: value for name, value in described.items() if value and name != "description"}
 
 
@@ -117,7 +117,7 @@ async def _own_jobs(agent: Agent, state: str | None = None, *, limit: int, curso
 
 
 def _brief(job: JobView) -> dict[str, Any]:
-    """Give what tells a job from others, and how it stands."""
+    """Return what distinguishes a job from others, and how it stands."""
     worded = reply(job)
     told: dict[str, Any] = {name: worded[name] for name in TOLD if name in worded}
     return {
@@ -136,7 +136,7 @@ def _brief(job: JobView) -> dict[str, Any]:
 
 
 def _error_of(worded: dict[str, Any]) -> dict[str, Any]:
-    """Give a reply's error as a list shows it."""
+    """Return a reply's error as a list shows it."""
     error = worded.get("error")
     if not error:
         return {}
@@ -214,7 +214,7 @@ async def cancel(agent: Agent, id: Id) -> CallToolResult:
 
 
 async def _withdrawn(agent: Agent, job: JobView) -> CallToolResult:
-    """End a job of the agent's own that was not begun, so that no person is asked about it any more."""
+    """End a job of the agent's own that has not begun, so that no person is asked about it any more."""
     await agent.sf.consent.withdraw(job.id, by=agent.who.person)
     await agent.sf.inbox.received(job.id, agent.who.session)
     worded = reply(await agent.find_job(job.id))

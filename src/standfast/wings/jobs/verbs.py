@@ -59,11 +59,11 @@ from standfast.wings.replays.rules import Refusal
 PROBE_FOR = 60.0
 """Seconds a retry waits for its probe to say yes."""
 PAUSES = exponential(base=0.5, cap=15)
-"""How long it waits between asking."""
+"""The waits between questions to the probe."""
 LEAST_ANSWER = 5.0
-"""Seconds a probe gets at least: it is asked once, however short the wait."""
+"""The least seconds that a probe gets: it is asked once, however short the wait."""
 RETRIED = LETTERS | {State.QUEUED}
-"""Where a job can be retried from."""
+"""The states from which a job can be retried."""
 
 
 class Snapshot(NamedTuple):
@@ -75,7 +75,7 @@ class Snapshot(NamedTuple):
 
 
 class Operations:
-    """Verbs about one job. Each looks first, and what it decides lands only if nothing changed meanwhile."""
+    """Verbs about one job. Each reads first, and what it decides is written only if nothing changed meanwhile."""
 
     def __init__(self, store: Store, letters: DeadLetters, sender: Sender) -> None:
         self._store = store
@@ -91,10 +91,10 @@ class Operations:
         probe: Probe | None = None,
         timeout: Seconds = PROBE_FOR,
     ) -> dict[str, Any]:
-        """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone.
+        """Run a job again as soon as possible: a waiting one now, a letter by replay; a running one is left alone.
 
-        With a probe, not before it says yes, and not at all if that takes longer than `timeout`. With a session, an
-        agent asks.
+        With a probe, the job does not run before the probe says yes, nor at all if that takes longer than `timeout`.
+        A session means that an agent asks.
         """
         record = await self._record(id)
         asked_in = State(record.row.state)
@@ -116,18 +116,18 @@ class Operations:
             return parked(job, postponed(hold, now, skew), until=moments(skew)(holds.read(hold).until))
         if job.view == "parked":
             return parked(job, await self.explain(id))
-        # Asked for while it ran, it is refused; one that a worker took up since was retried.
+        # A job that was running when asked is refused; one that a worker has taken up since was retried.
         was_retried = asked_in in RETRIED and job.state != State.CANCELLED
         return retried(job) if was_retried else not_retried(job)
 
     async def _hold(self, id: JobId) -> Row | None:
-        """Give the gate of a job's destination, if that still has its callers wait: a retry does not pass it."""
+        """Return the gate of a job's destination if it still makes its callers wait: a retry does not pass it."""
         gate = _hold_gate((await self._record(id)).row)
         found = await self._store.read(read_gates([gate])) if gate is not None else {}
         return next((row for row in found.values() if holds.is_shut(row, self._store.now())), None)
 
     async def _insisted(self, job: JobView) -> JobView:
-        """Have a job called although its handler is disabled: its caller wants the handler's own error to decide."""
+        """Let a job be called although its handler is disabled: its caller wants the handler's own error to decide."""
         if job.state != State.QUEUED:
             return job
         disabled = await self._store.read(read_gates([of_key("probe", job.queue, job.handler)]))
@@ -135,7 +135,7 @@ class Operations:
         return await self.view(job.id) if insisted else job
 
     async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
-        """Wait until the probe says yes, while the job can be retried; give the job as it is then, and any last no."""
+        """Wait until the probe says yes, while the job can be retried; return the job as it is then, and a last no."""
         tries = 0
         while State(record.row.state) in RETRIED:
             within = max(LEAST_ANSWER, min(LONGEST_ANSWER, give_up - time.monotonic()))
@@ -157,13 +157,13 @@ class Operations:
         return await self.view(id)
 
     async def _cancelled(self, record: JobRecord, by: str) -> bool:
-        """Cancel a job as it stands; False if it stands elsewhere by now."""
+        """Cancel a job in its present state; False if that has changed meanwhile."""
         if record.row.state == State.RUNNING:
             return await self._store.write(operations.ask_to_stop, (record.row.id, printable(by)))
         decided = cancel(standing(record.row), by=by)
         if isinstance(decided, Refusal):
             return True
-        if decided.source in LETTERS:  # that is to discard it, and chained like any discard
+        if decided.source in LETTERS:  # this discards it, which goes on the audit chain
             decision = Decision(kind="discard", by=by, outcome="cancelled")
             decided = decided.carrying(decision)
         return await self._store.write(apply, decided)
@@ -173,7 +173,7 @@ class Operations:
         return await self._explain(await self._record(id))
 
     async def snapshot(self, id: JobId) -> Snapshot:
-        """Give a job, and what explains it as it was then, however far it comes meanwhile."""
+        """Return a job, and what explains it as it was then, however far it gets meanwhile."""
         record = await self._record(id)
         job = job_view(record, now=self._store.now(), skew=self._store.skew())
         return Snapshot(job, partial(self._explain, record))
@@ -189,7 +189,7 @@ class Operations:
         return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
 
     async def view(self, id: JobId) -> JobView:
-        """Give a job that must exist."""
+        """Return a job that must exist."""
         return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
 
     async def _record(self, id: JobId) -> JobRecord:
@@ -200,7 +200,7 @@ class Operations:
 
 
 class Queues:
-    """Verbs about queues: `list`, `pause`, `resume`, `try_now`. A pause holds for every process and spends nothing."""
+    """Verbs about queues: `list`, `pause`, `resume`, `try_now`. A pause holds in every process and costs no attempt."""
 
     def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], admission: Admission) -> None:
         self._store = store
@@ -208,26 +208,26 @@ class Queues:
         self._admission = admission
 
     async def published(self, name: str) -> bool:
-        """Tell whether a process ever published a queue; one that was only used is not."""
+        """Return whether a process ever published a queue; a queue that was only used is not published."""
         return await self._admission.published(name)
 
     async def handlers(self) -> Sequence[PublishedHandler]:
-        """Give every handler that a process ever published, with what agents are told of it."""
+        """Return every handler that a process ever published, with what agents are told about it."""
         await self._ready()
         return await self._store.read(card_scripts.published())
 
     async def list(self) -> list[str]:
-        """Give the names of every queue that was declared or used."""
+        """Return the names of every queue that was declared or used."""
         await self._ready()
         return sorted(await self._store.read(queue_scripts.queue_names()))
 
     async def describe(self) -> dict[str, dict[str, Any]]:
-        """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+        """Return every queue with its rules in force, what it holds, and how many live workers serve it."""
         await self._ready()
         return await overview.queues(self._store)
 
     async def pause(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Claim nothing more from a queue; what runs goes on. Without `by` it is the user of this process."""
+        """Claim nothing more from a queue; running jobs continue. `by` defaults to the user of this process."""
         await self._set(PauseRequest(name, paused=True, by=by or user(), reason=reason))
 
     async def resume(self, name: str, *, by: str | None = None, reason: str | None = None) -> None:
@@ -235,7 +235,7 @@ class Queues:
         await self._set(PauseRequest(name, paused=False, by=by or user(), reason=reason))
 
     async def try_now(self, dependency: str) -> bool:
-        """Have one job try a dependency that has not answered, before its breaker would; tell whether any waited."""
+        """Let one job try a dependency that has not answered, before its breaker would; return whether any waited."""
         if not dependency.isprintable():  # not every store can even be asked for such a text
             raise ConfigurationError(f"a dependency's name is printable, and {dependency!r} is not; nothing was done")
         await self._ready()
@@ -248,7 +248,7 @@ class Queues:
 
 
 def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstances:
-    """Add what is known of the worker that holds a running job, if it does not sound alive."""
+    """Add the facts about the worker that holds a running job, if it may be gone."""
     silent_for = store.now() - holder.heard_at
     if silent_for <= min(holder.lease, SILENT_AFTER) and holder.of_this_boot:
         return job
@@ -257,7 +257,7 @@ def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstan
 
 
 def _before(row: JobRow) -> list[str]:
-    """Name the gates that a waiting job may stand before: those of its queue, where it is parked, its receiver's."""
+    """Name the gates that may hold a waiting job: its queue's, the one it is parked at, and its destination's."""
     whole = [of_queue(kind, row.queue) for kind in ("gate", "limit", "rate")]
     own = [gate for gate in (row.parked_on, _hold_gate(row)) if gate is not None]
     return list(dict.fromkeys([*whole, *own]))
@@ -273,7 +273,7 @@ def _blocked_by(row: JobRow, facts: Facts, now: float) -> tuple[str, ...]:
 
 
 def _hold_gate(row: JobRow) -> str | None:
-    """Name the gate at which jobs for the same destination wait, as far as the queue says what that is."""
+    """Name the gate at which jobs for the same destination wait, if the queue says what the destination is."""
     rules, payload = stored_rules(row.queue, row.rules), msgspec.json.decode(row.payload)
     return holds.gate_of(row.queue, rules, payload, request=row.handler == HTTP)
 
@@ -328,13 +328,13 @@ def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, no
 
 
 def _overdue_for(record: JobRecord, now: float) -> float | None:
-    """Give how long ago its worker noted that the time of the present attempt is over, if it did."""
+    """Return how many seconds ago its worker noted that the present attempt is past its timeout, if it did."""
     lines = map(msgspec.json.decode, record.history)
     noted = [each["at"] for each in lines if each.get("reason_code") == operations.OVERDUE]
     return now - noted[-1] if noted and noted[-1] >= (record.row.claimed_at or now) else None
 
 
 def _has(worker: WorkerRow, row: JobRow) -> bool:
-    """Tell whether a live worker has the handler of a job; one that says nothing of its handlers may have it."""
+    """Return whether a live worker has the handler of a job; a worker that declares nothing may have it."""
     declared = msgspec.json.decode(worker.declares)
     return not declared or f"{row.queue}/{row.handler}" in declared

@@ -1,1 +1,1 @@
-"""Notices: what was committed, in commit order, for those who follow."""
+"""Notices: what was committed, in commit order, for subscribers."""

@@ -1,4 +1,4 @@
-"""The command that listens: what happens to jobs, as it is committed."""
+"""The command that follows notices: what happens to jobs, as it is committed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def _follow(open_: Open, after: int | None, limit: int | None, tell: Calla
 
 
 async def _once_it_is_back(open_: Open, after: int, error: StoreUnavailable) -> Reader:
-    """Wait for a store that went away, and go on where it was."""
+    """Wait for a store that went away, and continue where it was."""
     _say(f"the store is away, and waited for; nothing is missed: {error}")
     while True:
         await asyncio.sleep(ASK_AGAIN)
@@ -97,7 +97,7 @@ async def _once_it_is_back(open_: Open, after: int, error: StoreUnavailable) -> 
 
 
 def _say(text: str) -> None:
-    """Say something about the telling itself, beside what is told."""
+    """Print a message about the command itself, apart from the notices."""
     click.echo(f"standfast: {escaped(text)}", err=True)
 
 
@@ -113,7 +113,7 @@ def _tell_person(notice: Notice) -> None:
 
 
 def _retry(notice: Notice) -> str:
-    """Say which attempt failed, of what, and when the next one is due."""
+    """Say which attempt failed, why, and when the next one is due."""
     if notice.kind != Kind.RETRY or not notice.data:
         return ""
     data = notice.data
@@ -121,7 +121,7 @@ def _retry(notice: Notice) -> str:
 
 
 def _about(notice: Notice) -> str:
-    """Say what a notice is about that names no job."""
+    """Say what a notice without a job is about."""
     if notice.kind == Kind.GAP:
         return f"{notice.data['transactions']} transactions no longer kept"
     return " ".join(map(str, notice.data.values()))

@@ -1,4 +1,4 @@
-"""The journal as its followers read it: in the order of commits, without a gap."""
+"""The journal as its followers read it: in commit order, without gaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standfast.wings.notices.scripts import JournalRow, number_journal
 
 
 async def journal(store: Store, after: int, limit: int) -> list[JournalRow]:
-    """Read what was told after a journal row; where that has no number yet, have it numbered first."""
+    """Read the rows after a journal row; if the rows there have no numbers yet, have them numbered first."""
     rows, unnumbered = await store.read(_read(after, limit))
     if unnumbered:
         await store.write(number_journal, None)

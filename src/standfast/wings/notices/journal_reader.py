@@ -1,7 +1,7 @@
-"""Following the journal: it is looked at once for everybody in this process who follows, and each has its own place.
+"""Following the journal: one look serves all readers in this process, and each reader has its own position.
 
-A reader has nothing but its place, so that a slow one costs nothing and loses nothing: what is no longer at hand when
-it comes back, it reads from the journal.
+A reader keeps nothing but its position, so that a slow reader costs nothing and loses nothing: rows that are no longer
+in memory when it comes back, it reads from the journal.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from standfast.wings.notices.words import (
 )
 
 LOOK_EVERY = 0.1
-"""Seconds between looks at the journal, while anybody follows."""
+"""Seconds between looks at the journal while there are readers."""
 ROWS_AT_ONCE = 200
 ROWS_A_READER = 20
 """Transactions a reader takes at once; a reader that does not come back holds no more than these."""
 KEPT_ROWS = 1000
 KEPT_SIZE = 4 << 20
-"""What is kept at hand for all readers: so many transactions, of so many bytes."""
+"""What is kept in memory for all readers: this many transactions, of this many bytes."""
 NOTICES_AT_ONCE = 500
 SIZE_AT_ONCE = 1 << 19
-"""Notices after which a reader is answered, and bytes that were looked through for them: others wait meanwhile."""
+"""After this many notices, or bytes read for them, a reader is answered: the others wait meanwhile."""
 FOREVER = 9e9
 
 
 class Row:
-    """What one transaction told, taken apart once for all who read it."""
+    """The notices of one transaction, parsed once for all readers."""
 
     def __init__(self, found: JournalRow, skew: float, retries: RetryData | None = None) -> None:
         self.seq = found.seq
@@ -62,30 +62,30 @@ class Row:
         return entries(self._text)
 
     def notices(self, fits: Fits) -> Iterator[Notice]:
-        """Give its notices that are wanted, in their order."""
+        """Return its wanted notices, in order."""
         return lay_out(self.seq, self.at, self._entries, fits, self._retries)
 
 
 class UnknownPosition(Exception):
-    """A number is of another store than the one there is."""
+    """A position belongs to another store than this one."""
 
 
 class JournalReader:
-    """Looks at the journal for all readers of one event loop, and keeps its newest rows at hand."""
+    """Looks at the journal for all readers of one event loop, and keeps its newest rows in memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: deque[Row] = deque()
         self._size = 0
         self._since = 0
-        """Whatever is behind this row, up to the last one seen, is at hand."""
+        """All rows after this one, up to the last one seen, are in memory."""
         self._at = 0
         self._looking: asyncio.Task[None] | None = None
         self._next_look = 0.0
         self._waiting = 0
 
     async def rows_after(self, row: int, within: float) -> list[Row]:
-        """Give some rows behind one, the oldest first; none if none came within so many seconds."""
+        """Return some rows after one, the oldest first; none if none came within so many seconds."""
         clock = asyncio.get_running_loop().time
         give_up = clock() + within
         while True:
@@ -96,21 +96,21 @@ class JournalReader:
             await self._look(left)
 
     async def _rows_at_hand(self, row: int) -> tuple[int, list[Row]]:
-        """Give what there is behind a row; and a later row, if there is nothing in between."""
+        """Return the rows after a row; and a later row to start from, if there is nothing in between."""
         if row < self._since:
             seen = self._at  # before the read: what comes meanwhile is not skipped
             found = await self._read(row, ROWS_A_READER)
             return (row if found else max(row, seen)), found
-        if row > self._at:  # there was no follower for a while: what was missed is not needed
+        if row > self._at:  # there was no reader for a while: what was missed is not needed
             await self._check(row)
             if row > self._at:
                 self._begin(row)
-            return await self._rows_at_hand(row)  # what is at hand may have changed meanwhile
+            return await self._rows_at_hand(row)  # the rows in memory may have changed meanwhile
         newer = [*takewhile(lambda each: each.seq > row, reversed(self._rows))]
         return row, newer[: -ROWS_A_READER - 1 : -1]
 
     async def _look(self, within: float) -> None:
-        """Wait for news, for which all who wait look together; what that met is everybody's."""
+        """Wait for new rows. All waiting readers share one look, and an error in it reaches all of them."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._take())
             self._looking.add_done_callback(_met)
@@ -129,7 +129,7 @@ class JournalReader:
             pass
 
     async def _took(self) -> bool:
-        """Read on; not at once again, unless there was more than one look takes."""
+        """Read on. The next look waits its time, unless there was more than one look takes."""
         clock = asyncio.get_running_loop().time
         await asyncio.sleep(self._next_look - clock())
         self._next_look = clock() + LOOK_EVERY
@@ -157,18 +157,18 @@ class JournalReader:
         return [Row(found, skew, retries.get(found.seq)) for found in rows]
 
     async def _check(self, row: int) -> None:
-        """Refuse a row that the store has not reached: a follower would hear nothing until it has."""
+        """Refuse a row that the store has not reached: a reader would get nothing until then."""
         last = await self._store.read(journal_scripts.last_journal_number())
         if row > last:
             raise UnknownPosition
 
     def no_further_than(self, last: int) -> None:
-        """Forget what is at hand of a store that came further than the one there is: this one was made anew."""
+        """Forget the rows in memory if they are from a store that was further than this one: it was recreated."""
         if last < self._at:
             self._begin(last)
 
     async def restart_point(self) -> tuple[int, Notice]:
-        """Give where a reader restarts whose number this store has not reached: at the beginning, with a gap notice."""
+        """Return where to restart a reader whose position this store has not reached: at the beginning, with a gap."""
         rows = await journal(self._store, 0, 1)
         oldest = rows[0].seq if rows else await self._store.read(journal_scripts.last_journal_number()) + 1
         now = datetime.fromtimestamp(self._store.now() + self._store.skew(), UTC)
@@ -186,28 +186,28 @@ class JournalReader:
 
 
 def _met(looking: asyncio.Task[None]) -> None:
-    """Record what a look met, also if no reader waits for it any more."""
+    """Retrieve the error of a look, even if no reader waits for it any more."""
     if not looking.cancelled():
         looking.exception()
 
 
 class Reader:
-    """Reads notices in commit order, from a place of its own."""
+    """Reads notices in commit order, from its own position."""
 
     def __init__(self, journal: JournalReader, wanted: NoticeFilter, seq: int, first: Sequence[Notice] = ()) -> None:
         self.seq = seq
-        """Nothing wanted up to this number is still to come: pass it as `after` to go on."""
+        """Every wanted notice up to this number was returned: pass it as `after` to continue."""
         self._journal = journal
         self._wanted = wanted
         self._known = row_of(seq)
         self._row = self._known if seq == end_of(self._known) else max(0, self._known - 1)
         self._rows: deque[Row] = deque()
         self._inside: Iterator[Notice] | None = None
-        """What is still to come of the first of these rows, once it was begun."""
+        """The notices still to be returned from the first of these rows, once it was begun."""
         self._first = list(first)
 
     async def more(self, within: float = FOREVER) -> list[Notice]:
-        """Give what came next; nothing if nothing wanted did within so many seconds, or only what was not wanted."""
+        """Return the next notices; none if no wanted one came within so many seconds, or only unwanted ones did."""
         if self._rows:
             await asyncio.sleep(0)  # before anything is taken, which a cancelled reader would lose
         elif not self._first:
@@ -226,7 +226,7 @@ class Reader:
             self.seq, self._known, self._row, self._first = end_of(row), row, row, [gap]
 
     def _next(self, most: int) -> list[Notice]:
-        """Give so many notices of the row that is next, and what is missing before it."""
+        """Return up to so many notices of the next row, and first a gap if rows before it are missing."""
         row, missing = self._rows[0], []
         if self._inside is None:
             missing = [gap(self._known, row.seq, row.at)] if 0 < self._known < row.seq - 1 else []
@@ -247,17 +247,17 @@ def _notices_after(seq: int, notices: Iterator[Notice]) -> Iterator[Notice]:
 
 
 class JournalReaders:
-    """The followings of one store, one for each event loop."""
+    """The journal readers of one store, one for each event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, JournalReader] = WeakKeyDictionary()
 
     async def reader(self, kinds: Collection[str] | None, queues: Collection[str] | None, after: int | None) -> Reader:
-        """Begin to read behind a number, or from now on.
+        """Begin to read after a number, or from now on.
 
-        Behind 0 is everything there still is. Behind any other number, what was pruned meanwhile is told as a `gap`; so
-        is a number that this store has not come to.
+        After 0 means everything that is still kept. After any other number, pruned notices are reported as a `gap`; so
+        is a number that this store has not reached.
         """
         wanted = NoticeFilter(checked_kinds(kinds), None if queues is None else frozenset(queues))
         journal = self._of.setdefault(asyncio.get_running_loop(), JournalReader(self._store))
@@ -273,21 +273,21 @@ class JournalReaders:
     async def subscribe(
         self, kinds: Collection[str] | None, queue: str | None, after: int | None
     ) -> AsyncIterator[Notice]:
-        """Give notices as they are committed, without end."""
+        """Yield notices as they are committed, without end."""
         reader = await self.reader(kinds, None if queue is None else [queue], after)
         while True:
             for notice in await reader.more():
                 yield notice
 
     async def close(self) -> None:
-        """Look no more in this event loop."""
+        """Stop looking in this event loop."""
         journal = self._of.pop(asyncio.get_running_loop(), None)
         if journal is not None:
             await journal.close()
 
 
 async def newest(store: Store) -> int:
-    """Give the newest transaction's number, once it has one: what is committed from now on comes behind it."""
+    """Return the newest transaction's number, once it has one: later commits get higher numbers."""
     while True:
         last = await store.read(journal_scripts.last_journal_number())
         if last == 0 or await journal(store, last - 1, 1):

@@ -1,4 +1,4 @@
-"""What notices of retries say: read from the history of their jobs, so that the journal stays as small as it is."""
+"""The details of retry notices: read from the history of their jobs, so that the journal stays small."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from standfast.wings.notices.words import RetryData, entries
 
 MARK = f'"{NoticeKind.RETRY}"'
 SAME_TRANSACTION = 1e-3
-"""Seconds by which a line of history and the journal's row may differ, which are written with one time."""
+"""How many seconds a history line and a journal row may differ that were written with one time."""
 
 
 class Line(msgspec.Struct):
-    """What a line of history says of a repeat."""
+    """What a history line says about a retry."""
 
     at: float
     attempt: int = 0
@@ -32,7 +32,7 @@ _line = msgspec.json.Decoder(Line).decode
 
 
 async def retries_of(store: Store, rows: Sequence[JournalRow], skew: float) -> dict[int, RetryData]:
-    """Give what there is to say of the retries in these rows, by row and by job; a job that is gone says nothing."""
+    """Return the details of the retries in these rows, by row and by job; a job that is gone has none."""
     wanted = {row.seq: _retried(row) for row in rows if MARK in row.entries}
     ids = {job for jobs in wanted.values() for job in jobs}
     if not ids:

@@ -1,6 +1,6 @@
 """Live notices as server-sent events: each a CloudEvent, in commit order, from every process, resumable by number.
 
-A connection has a place in the journal and nothing else. What it cannot take now it reads later, by that place.
+A connection has a position in the journal and nothing else. What it cannot take now it reads later, from there.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from standfast.wings.notices.shapes import NoticeEvent
 from standfast.wings.notices.words import Notice
 
 HEARTBEAT = 15.0
-"""Seconds after which a quiet stream says that it is alive, and how far it has come."""
+"""Seconds after which a quiet stream sends a sign of life, with its position."""
 RECHECK = 2.0
 """Seconds between checks of the reader's token: a revoked token's stream ends that soon."""
 LONGEST = 3600.0
-"""Seconds a stream lasts; its reader then comes again, and goes on where it was."""
+"""Seconds a stream lasts; its reader then reconnects, and continues where it was."""
 LAST_WORD = 0.5
-"""Seconds a reader has to take the end of its stream."""
+"""Seconds a reader has to receive the end of its stream."""
 STORE_AWAY = 1.0
 """Seconds until a store that did not answer is asked again."""
 MOST_FRAMES = 5000
-"""Notices that are kept as they are sent, because most readers get the same ones."""
+"""How many notices are cached as they are sent, because most readers get the same ones."""
 MEDIA_TYPE = "text/event-stream"
 HEADERS = (
     (b"content-type", MEDIA_TYPE.encode()),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # a proxy would keep notices until there are many
+    (b"x-accel-buffering", b"no"),  # else a proxy would keep notices until there are many
 )
 BEGIN = b"retry: 2000\n: from here on\n\n"
 Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
@@ -55,7 +55,7 @@ Open = Callable[[int | None], Awaitable[Reader]]
 
 
 class WantedNotices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which notices: kinds, with commas between them; one queue; behind which number. A `Last-Event-ID` goes first."""
+    """Which notices: kinds, separated by commas; one queue; after which number. A `Last-Event-ID` goes first."""
 
     kinds: str | None = None
     queue: str | None = None
@@ -63,7 +63,7 @@ class WantedNotices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Readers:
-    """Everybody who reads live at one server: how many there are, and when they have to go."""
+    """All live readers of one server: how many there are, and when they must end."""
 
     def __init__(self, gate: Gatekeeper, shutdown: Shutdown, most: int) -> None:
         self.gate = gate
@@ -89,7 +89,7 @@ class Readers:
             self._open -= 1
 
     def frame(self, notice: Notice, call: Call) -> bytes:
-        """Give a notice as it is sent; put together once for all readers."""
+        """Return a notice as it is sent; it is encoded once for all readers."""
         if notice.kind == NoticeKind.GAP:  # each reader missed something else
             return b"event: gone\n" + _frame(notice, call)
         if notice.seq not in self._frames:
@@ -114,16 +114,16 @@ class Stream(Response):
         self._readers = readers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve it."""
+        """Serve the stream."""
         with self._readers.counting():
             await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
             if scope["method"] != "HEAD":
                 await self._until_over(receive, send)
-            with suppress(TimeoutError):  # a reader that does not read is hung up on
+            with suppress(TimeoutError):  # a reader that does not read is disconnected
                 await with_timeout(_say(send, b"", more=False), LAST_WORD)
 
     async def _until_over(self, receive: Receive, send: Send) -> None:
-        """Tell, until the reader hangs up or has to go or the server ends, also while the reader takes nothing."""
+        """Send until the reader hangs up or must end, or the server ends, even while the reader takes nothing."""
         telling = asyncio.ensure_future(self._tell(send))
         ends = (_hung_up(receive), self._readers.shutdown.wait(), self._has_to_go())
         ending = [asyncio.ensure_future(each) for each in ends]
@@ -133,7 +133,7 @@ class Stream(Response):
             await stopped(telling, *ending)
         for each in (telling, *ending):
             if not each.cancelled():
-                with suppress(StoreGone):  # there will be nothing more to tell
+                with suppress(StoreGone):  # there will be no more notices
                     each.result()
 
     async def _tell(self, send: Send) -> None:
@@ -147,15 +147,15 @@ class Stream(Response):
                 said = clock()
 
     async def _has_to_go(self) -> None:
-        """Wait until the reader's token is revoked, or it has read for long enough."""
+        """Wait until the reader's token is revoked, or its stream has lasted long enough."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST):
                 await asyncio.sleep(RECHECK)
-                while await self._may_still():  # noqa: ASYNC110 - the store is asked, and tells of nothing by itself
+                while await self._may_still():  # noqa: ASYNC110 - the store is polled, as it sends no signal
                     await asyncio.sleep(RECHECK)
 
     async def _more(self, within: float) -> list[Notice]:
-        """Give what came next. A store that was away may be another one when it is back: then its reader is told."""
+        """Return the next notices. A store that was away may be another one when it is back: its reader is told so."""
         try:
             return await self._reader.more(within)
         except StoreGone:
@@ -167,13 +167,13 @@ class Stream(Response):
             return []
 
     async def _send(self, send: Send, found: list[Notice]) -> None:
-        """Send notices; and how far this has come, so that a reader with a narrow filter does not look far behind."""
+        """Send notices and the present position, so that a reader with a narrow filter does not restart far behind."""
         if found:
             await _say(send, b"".join(self._readers.frame(notice, self._call) for notice in found))
         await _say(send, b": here\nid: %d\n\n" % self._reader.seq)
 
     async def _may_still(self) -> bool:
-        """Tell whether the reader may go on. While the store is away, it may."""
+        """Return whether the reader may go on. While the store is away, it may."""
         try:
             grant = await self._readers.gate.grant(self._call.request)
             check_right(grant, ROUTE.right)
@@ -214,7 +214,7 @@ def _kinds(given: str | None) -> frozenset[str] | None:
 
 
 def _after(request: Request, after: int | None) -> int | None:
-    """Give where to go on: where a reader that comes again was, else where the address says."""
+    """Return where to continue: where a returning reader was, else where the address says."""
     shown = request.headers.get("last-event-id")
     if not shown:
         return after
@@ -226,7 +226,7 @@ def _after(request: Request, after: int | None) -> int | None:
 
 
 def _check_page(request: Request) -> None:
-    """Refuse a page elsewhere: it could read nothing, but would keep a reader's place."""
+    """Refuse a page of another origin: it could read nothing, but would occupy a reader's place."""
     if is_foreign(headers(request.scope)):
         raise wrong_origin()
 

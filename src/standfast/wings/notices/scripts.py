@@ -1,4 +1,4 @@
-"""Script for those who carry notices out: how far they followed the journal, moved with the jobs that carry them."""
+"""Script for carrying notices out: how far the journal was followed, moved together with the jobs that carry them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from standfast.store.steps import Round, Script, text
 
 
 class CarryRequest(NamedTuple):
-    """The jobs that carry out what was told behind one row, up to another."""
+    """The jobs that carry the notices after one journal row, up to another."""
 
     name: str
     since: int
@@ -23,7 +23,7 @@ class CarryRequest(NamedTuple):
 
 @writes(room=ROOM_TO_ACCEPT, separate=True, size=lambda carrying: max(1, len(carrying.jobs)))
 def carry(round_: Round, carryings: Sequence[CarryRequest]) -> Script[list[int]]:
-    """Store the jobs and move on, if no other process has meanwhile and there is room; answer with how far it is."""
+    """Store the jobs and move on, if no other process has meanwhile and there is room; answer with the position."""
     answers = []
     for each in carryings:
         yield "begin_following", {"name": each.name, "seq": each.since}
@@ -37,14 +37,14 @@ def carry(round_: Round, carryings: Sequence[CarryRequest]) -> Script[list[int]]
 
 @writes()
 def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Give numbers to what was told since, in commit order, unless another transaction is at it."""
+    """Assign numbers to the rows written since, in commit order, unless another transaction is doing it."""
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
     return [None] * len(asked)
 
 
 class JournalRow(NamedTuple):
-    """What one transaction told, as JSON text: [[kind, queue, [job id, …]], …]."""
+    """The notices of one transaction, as JSON text: [[kind, queue, [job id, …]], …]."""
 
     seq: int
     at: float
@@ -52,7 +52,7 @@ class JournalRow(NamedTuple):
 
 
 def journal(after: int, limit: int) -> Script[list[JournalRow]]:
-    """Read what was told after a journal row, oldest first."""
+    """Read the rows after a journal row, oldest first."""
     rows = yield "journal_after", {"after": after, "limit": limit}
     return [JournalRow(*row) for row in rows]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class NoticeEvent(TypedDict):
-    """One notice as CloudEvents 1.0 has it; `id` is its number, and `data` has `kind`, `job`, `queue` and more."""
+    """One notice as a CloudEvents 1.0 event; `id` is its number, and `data` has `kind`, `job`, `queue` and more."""
 
     specversion: Literal["1.0"]
     id: str

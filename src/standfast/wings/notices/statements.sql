@@ -7,7 +7,7 @@ from journal: seq, at, entries
 SELECT coalesce(max(seq), 0) FROM journal
 
 -- name: last_journal_number (postgres)
--- Grows with every commit that told something, whether it is numbered yet or not.
+-- Grows with every commit that wrote notices, whether it is numbered yet or not.
 SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
 
 -- name: journal_after

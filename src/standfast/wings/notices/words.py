@@ -1,4 +1,4 @@
-"""Notices: what was committed, told in commit order, from every process, resumable by number."""
+"""Notices: what was committed, in commit order, from every process, resumable by number."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from standfast.lifecycle import ABOUT, NoticeKind
 from standfast.wings.notices.scripts import JournalRow
 
 TYPES = "dev.standfast."
-"""What the types of our CloudEvents begin with; the rest is the notice's kind."""
+"""Prefix of the types of our CloudEvents; the rest is the notice's kind."""
 
 _PLACES = 20
-"""Bits of a notice's number for its place inside its transaction; the bits above are the journal row."""
+"""Bits of a notice's number for its place in its transaction; the bits above are the number of the journal row."""
 Entry = tuple[str, str, list[str]]
-"""What a transaction told of one kind about one queue: the kind, the queue, and of whom."""
+"""One transaction's notices of one kind about one queue: the kind, the queue, and the ids of the jobs."""
 Fits = Callable[[str, str], bool]
-"""Tells whether notices of a kind about a queue are wanted."""
+"""Says whether notices of a kind about a queue are wanted."""
 RetryData = dict[str, dict[str, Any]]
-"""By job, what a notice of a retry says: which attempt failed, of what, and when the next one is due."""
+"""By job, the data of a retry notice: which attempt failed, why, and when the next one is due."""
 entries = msgspec.json.Decoder(list[Entry]).decode
 
 
 class Notice(NamedTuple):
-    """Something that happened to a job, or to a queue (`job` is None). Pass `seq` as `after` to go on behind it.
+    """Something that happened to a job, or to a queue (`job` is None). Pass `seq` as `after` to continue after it.
 
-    A `gap` says that notices between the last one and the next were pruned before they were read; everybody gets it.
+    A `gap` says that notices between the last one and the next were pruned before they were read; every reader gets it.
     """
 
     seq: int
@@ -47,12 +47,12 @@ class NoticeFilter(NamedTuple):
     queues: frozenset[str] | None = None
 
     def fits(self, kind: str, queue: str) -> bool:
-        """Tell whether notices of a kind about a queue are wanted."""
+        """Return whether notices of a kind about a queue are wanted."""
         return (self.kinds is None or kind in self.kinds) and (self.queues is None or queue in self.queues)
 
 
 def checked_kinds(kinds: Collection[str] | None) -> frozenset[str] | None:
-    """Refuse a kind that nothing is ever told as."""
+    """Refuse a kind that no notice ever has."""
     unknown = sorted(set(kinds or ()) - set(NoticeKind))
     if unknown:
         raise ConfigurationError(f"unknown notice {unknown[0]!r}; known are {', '.join(NoticeKind)}")
@@ -60,24 +60,24 @@ def checked_kinds(kinds: Collection[str] | None) -> frozenset[str] | None:
 
 
 def row_of(seq: int) -> int:
-    """Give the number of the transaction that a notice is of."""
+    """Return the number of the transaction that a notice belongs to."""
     return seq >> _PLACES
 
 
 def end_of(row: int) -> int:
-    """Give the number behind every notice of a transaction, and before those of the next."""
+    """Return the number after all notices of a transaction, and before those of the next."""
     return ((row + 1) << _PLACES) - 1
 
 
 def notices_of(row: JournalRow, skew: float, fits: Fits, retries: RetryData | None = None) -> Iterator[Notice]:
-    """Give the notices of one transaction that are wanted."""
+    """Return the wanted notices of one transaction."""
     return lay_out(row.seq, datetime.fromtimestamp(row.at + skew, UTC), entries(row.entries), fits, retries)
 
 
 def lay_out(
     row: int, at: datetime, told_: Sequence[Entry], fits: Fits, retries: RetryData | None = None
 ) -> Iterator[Notice]:
-    """Lay out what is wanted of what one transaction told, one by one: it may be much, of which little is wanted."""
+    """Yield the wanted notices of one transaction, one by one: there may be many, of which few are wanted."""
     seq, last = row << _PLACES, end_of(row)
     for kind, queue, ids in told_:
         if fits(kind, queue):
@@ -86,13 +86,13 @@ def lay_out(
                 job, data = (id_ or None, {}) if whose is None else (None, {whose: id_})
                 if kind == NoticeKind.RETRY and retries:
                     data = retries.get(id_, {})
-                # Rows are split long before; one that was not does not run into the next.
+                # Rows are split long before this; one that was not does not run into the next.
                 yield Notice(min(place, last), kind, at, job, queue, data)
         seq += len(ids)
 
 
 def gap(known: int, next_row: int, at: datetime) -> Notice:
-    """Tell that transactions between the last known one and the next there is are not there any more."""
+    """Report that the transactions between the last known one and the next one are no longer kept."""
     oldest = end_of(next_row - 1)
     return Notice(
         oldest, NoticeKind.GAP.value, at, None, "", {"transactions": next_row - known - 1, "oldest": oldest + 1}
@@ -100,7 +100,7 @@ def gap(known: int, next_row: int, at: datetime) -> Notice:
 
 
 def cloud_event(notice: Notice, source: str) -> dict[str, Any]:
-    """Lay a notice out as CloudEvents 1.0 has it: its number is the id, its subject what it is about."""
+    """Build a CloudEvents 1.0 event from a notice: its number is the id, its job or topic the subject."""
     about = notice.job or next(iter(notice.data.values()), None)
     subject = {"subject": about} if isinstance(about, str) else {}
     return {

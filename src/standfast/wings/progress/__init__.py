@@ -1,1 +1,1 @@
-"""How far running jobs say they are."""
+"""The progress that running jobs report."""

@@ -1,4 +1,4 @@
-"""Writing down how far attempts are."""
+"""Scripts that write the progress of attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.store.steps import Round, Script
 
 
 class ProgressReport(NamedTuple):
-    """What an attempt said last."""
+    """An attempt's last report."""
 
     n: int
     token: int
@@ -21,21 +21,21 @@ class ProgressReport(NamedTuple):
 
 
 class LastReport(Carried, frozen=True):
-    """What an attempt said last, as its end carries it."""
+    """An attempt's last report, carried by its end."""
 
     report: ProgressReport
 
 
 @writes()
 def write_reports(round_: Round, reports: Sequence[ProgressReport]) -> Script[list[None]]:
-    """Keep what attempts say, each as long as it runs and has its job."""
+    """Write the reports of attempts, each only while its attempt runs and still has the job."""
     for each in reports:
         yield "write_progress", {**each._asdict(), "state": State.RUNNING, "now": round_.now}
     return [None] * len(reports)
 
 
 def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Keep what attempts said last, with their ends."""
+    """Write the last reports of attempts, with their ends."""
     for each in moved:
         if (last := each.rider(LastReport)) is not None:
             yield "write_progress", {**last.report._asdict(), "state": each.target, "now": round_.now}

@@ -3,8 +3,8 @@
 -- name: write_progress
 -- locks: jobs
 -- answers: none
--- Only under the token that the job has, and in the state that its attempt leaves it in: an attempt that lost it says
--- nothing any more, and what an attempt said late does not replace its last word.
+-- Only under the job's present token, and in the state that its attempt leaves it in: an attempt that lost the job reports
+-- nothing any more, and a late report does not replace the attempt's last one.
 INSERT INTO job_progress (n, token, attempt, fraction, note, at)
 SELECT j.n, j.token, :attempt, :fraction::double precision, :note::text, :now::double precision
 FROM job AS j WHERE j.n = :n AND j.token = :token AND j.state = :state::text
@@ -13,7 +13,7 @@ ON CONFLICT (n) DO UPDATE SET token = excluded.token, attempt = excluded.attempt
 WHERE job_progress.token <= excluded.token
 
 -- name: progress_of
--- What the present attempt said, or the last one of a job that does not run.
+-- The report of the present attempt, or of the last one if the job does not run.
 SELECT p.n, p.fraction, p.note, p.at, p.attempt FROM job_progress AS p JOIN job AS j ON j.n = p.n AND j.token = p.token
 WHERE p.n IN :integers(numbers)
 

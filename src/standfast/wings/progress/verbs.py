@@ -1,7 +1,7 @@
-"""`job.progress(0.4, "note")`: the first word is written at once, later ones once a second, and the newest counts.
+"""`job.progress(0.4, "note")`: the first report is written at once, later ones once a second; the newest counts.
 
-Nothing waits for these writes, and a handler never fails because of them: they are for people who look. The end of the
-attempt carries what is not written by then.
+Nothing waits for these writes, and a handler never fails because of them: they are for people. A report that is not
+written when the attempt ends is carried by its end.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ log = logging.getLogger("standfast.worker")
 EVERY = 1.0
 """Seconds between two writes for one attempt."""
 LONGEST_NOTE = 200
-"""Characters of a note that are kept."""
+"""The most characters of a note that are kept."""
 MOST_KNOWN = 1000
-"""Attempts of which the time of the last write is known, before those that are long past are forgotten."""
+"""With more attempts than this, the times of writes that are long past are forgotten."""
 
 Attempt = tuple[int, int]
 """A job's number, and the token of the attempt."""
 
 
 class ProgressReports:
-    """Writes what the attempts of one process say of themselves."""
+    """Writes what the attempts of one process report."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,26 +46,26 @@ class ProgressReports:
         self._written: dict[Attempt, float] = {}
         self._waiting: dict[Attempt, ProgressReport] = {}
         self._being_written: dict[Attempt, ProgressReport] = {}
-        """What the timer's thread took, and may not have handed to the store yet."""
+        """The reports that the timer's thread took, and may not have handed to the store yet."""
         self._timer_of: int | None = None
-        """The process whose timer is under way."""
+        """The process whose timer is running."""
 
     def report(self, claim: Claim, fraction: float, note: str | None) -> None:
-        """Take what an attempt says. This may be called on any thread, and does not wait."""
+        """Take a report of an attempt. This may be called on any thread, and does not block."""
         said = ProgressReport(claim.n, claim.token, claim.attempts, _share(claim, fraction), _words(note))
         with self._lock:
             first = self._is_first(said)
             if first and _on_loop():
-                self._waiting.pop((said.n, said.token), None)  # it is older
+                self._waiting.pop((said.n, said.token), None)  # the waiting one is older
                 self._store.write(write_reports, said).start().add_done_callback(_met)
                 return
             self._waiting[said.n, said.token] = said
             self._start_timer(0.0 if first else EVERY)
 
     def add_to_end(self, end: Transition) -> Transition:
-        """Have the end of an attempt carry what the attempt said last, unless that is handed to the store already.
+        """Make the end of an attempt carry its last report, unless the store has that already.
 
-        Such an end is not written by the short way, where nothing but the job itself is.
+        Such an end does not take the short way of writing, which changes nothing but the job itself.
         """
         whose = (end.n, end.token)
         with self._lock:
@@ -73,7 +73,7 @@ class ProgressReports:
         return end if said is None else msgspec.structs.replace(end.carrying(LastReport(said)), plain=False)
 
     def _is_first(self, said: ProgressReport) -> bool:
-        """Tell whether nothing was written for an attempt lately; from now on something was."""
+        """Return whether no report of the attempt was written lately; from now on one was."""
         now = time.monotonic()
         if len(self._written) > MOST_KNOWN:
             self._written = {whose: at for whose, at in self._written.items() if now - at < EVERY}
@@ -130,7 +130,7 @@ def _missed(error: BaseException) -> None:
 
 
 def _share(claim: Claim, fraction: float) -> float:
-    """Check a share of the work. One that is too high or too low is a slip that must not fail the job."""
+    """Check a share of the work. One that is too high or too low is a mistake that must not fail the job."""
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or math.isnan(fraction):
         raise TypeError(f"job.progress takes the share that is done, from 0 to 1, such as 0.4, not {fraction!r}")
     if not 0 <= fraction <= 1:

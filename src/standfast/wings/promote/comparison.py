@@ -1,7 +1,7 @@
-"""Compare a store with its copy: counts and hashes of everything, by state.
+"""Compares a store with its copy: counts and hashes of everything, by state.
 
-Blocks of jobs are compared ahead. Later the server tells, by a hash of its own, which of them are still as they were,
-and the source's list of changes tells the rest, so that little is left to do while the store is frozen.
+Blocks of jobs are compared ahead of time. Later the server's own hashes show which blocks are unchanged there, and the
+source's list of changes shows the rest, so that little is left to do while the store is frozen.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from standfast.store.postgres.target import Target
 
 AT_ONCE = 1000
-"""Rows that are read in one bite."""
+"""How many rows are read at once."""
 BLOCKS_AT_ONCE = 100
 
 
 class BlockComparison(NamedTuple):
-    """A block that was found to be the same in both stores, and what the server makes of it by itself."""
+    """A block that was found to be the same in both stores, and the server's own hash of it."""
 
     digests: Digests
     print: str | None
 
 
 class Comparison:
-    """What is known to be the same in both. `by` is what is added to a time of the source."""
+    """What is known to be the same in both stores. `by` is added to times of the source."""
 
     def __init__(self, source: Source, target: Target, by: float) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class Comparison:
             self._known.pop(n // promotion.BLOCK, None)
 
     def block(self, block: int) -> bool:
-        """Compare a block as it is now with what was copied."""
+        """Compare a block as it is now with its copy."""
         numbers = span(block)
         print_ = self._target.prints(*numbers, promotion.BLOCK).get(block)
         ours = by_state(shifted(self._source.jobs(*numbers), self._by))
@@ -55,7 +55,7 @@ class Comparison:
         return True
 
     def everything(self) -> dict[str, Any]:
-        """Compare all there is, or raise; give the account."""
+        """Compare everything, or raise; return the account."""
         blocks = range(self._source.extent()[1] // promotion.BLOCK + 1)
         for start in blocks[::BLOCKS_AT_ONCE]:
             self._blocks(blocks[start : start + BLOCKS_AT_ONCE])
@@ -73,7 +73,7 @@ class Comparison:
         }
 
     def _blocks(self, blocks: range) -> None:
-        """Compare those that have changed since they were compared, on either side."""
+        """Compare the blocks that have changed, on either side, since they were compared."""
         prints = self._target.prints(span(blocks[0])[0], span(blocks[-1])[1], promotion.BLOCK)
         for block in blocks:
             known = self._known.get(block)
@@ -93,7 +93,7 @@ class Comparison:
 
 
 def span(block: int) -> tuple[int, int]:
-    """Give the first and the last number of a block."""
+    """Return the first and the last number of a block."""
     return block * promotion.BLOCK, block * promotion.BLOCK + promotion.BLOCK - 1
 
 

@@ -1,6 +1,6 @@
-"""What a promotion copies from one kind of store to the other: the tables, and what differs between the two.
+"""What a promotion copies from one kind of store to the other: the tables, and how the two differ.
 
-Times are queue time, which is another one in each store: all are moved by the difference between the two.
+Times are queue time, which differs between the stores: all of them are moved by that difference.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from standfast.worker.upkeep import SKEW
 
 JOURNAL = Table("journal", ("seq",), words("at entries"), frozenset({"at"}))
 AUDIT = Table("audit", ("seq",), words("at entries previous hash"))
-"""Copied letter by letter, times included: they are wall time, and hashed."""
+"""Copied unchanged, times included: they are wall time, and hashed."""
 WHOLE = (
     Table(
         "queue",
@@ -91,7 +91,7 @@ WHOLE = (
         ("name",),
         ("at",),
         frozenset({"at"}),
-        # The skew is no time, and that of a clock which stays behind.
+        # The skew is not a time, and belongs to a clock that stays behind.
         source=f"(SELECT name, at FROM upkeep WHERE name <> '{SKEW}')",  # noqa: S608 - ours
     ),
     Table("chain", ("store",), words("only_one seq hash")),
@@ -166,16 +166,16 @@ WHOLE = (
 """Small tables, copied whole at the end."""
 
 BLOCK = 1000
-"""Jobs are copied and compared in blocks of so many numbers."""
+"""Jobs are copied and compared in blocks of this many numbers."""
 
 
 def shifted(jobs: Jobs, by: float) -> Jobs:
-    """Give jobs with their times moved."""
+    """Return jobs with their times moved."""
     return {table.name: table.shifted(jobs[table.name], by) for table in BY_NUMBER}
 
 
 def digest(rows: Iterable[Row]) -> str:
-    """Give the hash of rows, in their order."""
+    """Return the hash of rows, in their order."""
     found = hashlib.sha256()
     for row in rows:
         found.update(msgspec.json.encode(row))
@@ -187,7 +187,7 @@ Digests = dict[str, tuple[int, str]]
 
 
 def by_state(jobs: Jobs) -> Digests:
-    """Count and hash jobs, each with everything it is made of, by state."""
+    """Count and hash jobs by state, each with all its rows."""
     state = JOB.columns.index("state")
     parts: defaultdict[int, list[Any]] = defaultdict(list)
     for table in BY_NUMBER:
@@ -201,7 +201,7 @@ def by_state(jobs: Jobs) -> Digests:
 
 
 def summed(blocks: Iterable[Digests]) -> Digests:
-    """Put the counts and hashes of blocks together, in their order."""
+    """Combine the counts and hashes of blocks, in their order."""
     counts: defaultdict[str, int] = defaultdict(int)
     hashes: defaultdict[str, list[str]] = defaultdict(list)
     for block in blocks:

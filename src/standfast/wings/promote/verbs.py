@@ -1,7 +1,7 @@
-"""Move a live SQLite store to PostgreSQL: copied ahead while it is in use, frozen for a moment, compared, closed.
+"""Moves a live SQLite store to PostgreSQL: copied ahead while it is in use, frozen for a moment, compared, closed.
 
-Whatever happens on the way, one of the two is the store: the old one until its last transaction says where it has
-gone, the new one from then on. Interrupted at any point, the same command begins again or ends what is left to do.
+Whatever happens on the way, exactly one of the two is the store: the old one until its last transaction says where the
+store has gone, the new one from then on. After an interruption, the same command starts again or finishes the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from standfast.store.postgres.target import Target
 
 MOST_BITES = 1000
-"""Bites of changes that are copied ahead; where more come than can be copied, the freeze finds that out."""
+"""Bites of changes that are copied ahead; if changes come faster than that, the freeze finds out."""
 WAIT = 60.0
 PAUSE = 0.05
 
@@ -33,7 +33,7 @@ PAUSE = 0.05
 def promote(
     source_url: str, target_url: str, *, wait: float = WAIT, progress: Heard = lambda _step: None
 ) -> dict[str, Any]:
-    """Move a store; give an account of what was moved. Jobs that run may finish for so many seconds."""
+    """Move a store; return an account of what was moved. Running jobs get `wait` seconds to end."""
     path = sqlite_path(source_url)
     if path == MEMORY:
         raise ConfigurationError("a store in memory cannot be promoted; promote a file")
@@ -42,7 +42,7 @@ def promote(
 
 
 class Promotion:
-    """One try to move a store."""
+    """One attempt to move a store."""
 
     def __init__(self, source: Source, target: Target, home: str, progress: Heard) -> None:
         self._source = source
@@ -50,14 +50,14 @@ class Promotion:
         self._home = home
         self._progress = progress
         self._by = target.now() - source.now()
-        """What is added to a time of the source."""
+        """What is added to times of the source."""
         self._done = self._total = 0
         self._comparison = Comparison(source, target, self._by)
         self._ends = {"journal": 0, "audit": -1}
-        """How far the tables that only grow are copied and compared: links are numbered from 0."""
+        """How far the append-only tables are copied and compared: links are numbered from 0."""
 
     def run(self, wait: float) -> dict[str, Any]:
-        """Move the store, or end what an earlier try had left to do."""
+        """Move the store, or finish what an earlier attempt left to do."""
         left = self._source.mark()
         if left is not None and left.state == "moved":
             return self._end(left.source, left.home)
@@ -112,10 +112,10 @@ class Promotion:
         for _ in self._copy_tail(JOURNAL):
             self._tell("journal")
         for _ in self._copy_tail(AUDIT):
-            pass  # decisions are few beside what happens
+            pass  # decisions are few compared with notices
 
     def _copy_tail(self, table: Table) -> Iterator[None]:
-        """Copy and compare what is behind the last row that was copied, bite by bite."""
+        """Copy and compare the rows after the last one copied, bite by bite."""
         while rows := self._source.appended(table, self._ends[table.name], AT_ONCE):
             moved = table.shifted(rows, self._by)
             self._target.append(table, moved)
@@ -125,7 +125,7 @@ class Promotion:
             yield
 
     def _copy_changes(self, *, claims: bool = True) -> int:
-        """Copy what changed since it was copied; give how much that was."""
+        """Copy what changed since it was copied; return how much that was."""
         return self._apply(*self._source.changes(AT_ONCE, claims=claims))
 
     def _apply(self, numbers: list[int], jobs: Any, keys: list[Row], rows: list[Row]) -> int:
@@ -139,7 +139,7 @@ class Promotion:
     # --- frozen
 
     def _freeze(self, name: str, wait: float) -> dict[str, Any]:
-        """Have nothing started any more, and move once what runs has ended or lapsed."""
+        """Stop new starts, and move once the running jobs have ended or lapsed."""
         give_up = time.monotonic() + wait
         while True:
             changes = self._copy_changes(claims=False)
@@ -161,7 +161,7 @@ class Promotion:
                 time.sleep(PAUSE)
 
     def _move(self, name: str, began: float) -> dict[str, Any]:
-        """Copy the tail, compare everything, and close the old store: its last transaction."""
+        """Copy the tail, compare everything, and close the old store in its last transaction."""
         self._tell("frozen")
         while self._apply(*self._source.take_changes(AT_ONCE)):
             pass
@@ -188,7 +188,7 @@ class Promotion:
         return account or {}
 
     def _end(self, name: str, home: str) -> dict[str, Any]:
-        """End a promotion that was interrupted behind the old store's last transaction."""
+        """Finish a promotion that was interrupted after the old store's last transaction."""
         mark = self._target.mark()
         if mark is None or mark.source != name or mark.state == "copying":
             raise ConfigurationError(f"this store has already moved to {home}, not to {self._home}")
@@ -196,7 +196,7 @@ class Promotion:
 
 
 def open_target(url: str) -> Target:
-    """Open what is to be filled; PostgreSQL's driver is an extra."""
+    """Open the target store; PostgreSQL's driver is an extra."""
     if not url.startswith(("postgresql://", "postgres://")):
         raise ConfigurationError("a store is only promoted to postgresql://…")
     try:

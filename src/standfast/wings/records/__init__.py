@@ -1,1 +1,1 @@
-"""Jobs as the store has them, whole: read, listed and shown, for every wing that needs to look at one."""
+"""Whole jobs as stored: read, listed and shown, for every wing that needs to see one."""

@@ -1,4 +1,4 @@
-"""The advice that a job's failure carries, by where the job is now."""
+"""The advice that a job's failure carries, which depends on where the job is now."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LOOK_FAILED = "look_failed"
 
 
 def may_have_landed(failure: Failure | None, history: Sequence[Attempt]) -> bool:
-    """Tell whether any attempt may have done it: "not done" is said only of what certainly was not."""
+    """Return whether any attempt may have landed: "not done" is said only if it is certain."""
     maybe = failure is not None and failure.landed == Landed.MAYBE
     return maybe or any(line.landed == Landed.MAYBE for line in history)
 
 
 def advised(failure: Failure, state: State, triage: Triage | None, history: Sequence[Attempt]) -> Failure:
-    """Give a failure with the advice that holds where its job is now."""
+    """Return a failure with the advice that holds where its job is now."""
     if state not in LETTERS:
         if failure.reason_code == LOOK_FAILED and state != State.RUNNING:
             return failure

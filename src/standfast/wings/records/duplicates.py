@@ -1,4 +1,4 @@
-"""Whether a job may have had its effect twice, in words: its history has the mark, line by line."""
+"""Says whether a job may have had its effect twice: its history marks the attempts."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from standfast.lifecycle import State
 from standfast.views import Attempt, JobView
 
 REPEATED = frozenset({State.RUNNING, State.COMPLETED})
-"""Where the repeat has begun, so that there may be two effects."""
+"""States in which the repeat has begun, so that there may be two effects."""
 
 
 def uncertain_attempts(history: Sequence[Attempt]) -> tuple[int, ...]:
-    """Give the attempts that were repeated, or will be, although each may have had its effect."""
+    """Return the attempts that were repeated, or will be, although each may have had its effect."""
     return tuple(sorted({line.attempt for line in history if line.possible_duplicate}))
 
 
 def duplicate_note(job: JobView) -> str | None:
-    """Say it in a list of jobs; None if no attempt is uncertain."""
+    """Return the note for a list of jobs; None if no attempt is uncertain."""
     found = uncertain_attempts(job.history)
     return f"possible duplicate of {_named(found)}" if found else None
 
 
 def duplicate_sentence(history: Sequence[Attempt], state: State) -> str | None:
-    """Say it of one job; None if no attempt is uncertain."""
+    """Return the sentence about one job; None if no attempt is uncertain."""
     found = uncertain_attempts(history)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The effects of a job as a person sees them: every look, and how each effect stands."""
+"""The effects of a job as a person sees them: every look, and the state of each effect."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Moment = Callable[[float | None], Any]
 
 
 def effects_shown(entries: Sequence[LedgerEntry], looks: Sequence[KeptLook], moment: Moment) -> list[dict[str, Any]]:
-    """Show effects and steps in the order of time: each look, and how each stands.
+    """Show effects and steps in the order of time: each look, and the state of each.
 
-    What was called with several arguments stands there with the hash of each.
+    An effect that was called with several arguments is listed once for each, with their hash.
     """
     calls = Counter(entry.label for entry in entries)
     shown = [(entry.at, _effect(entry, moment, several=calls[entry.label] > 1)) for entry in entries]
@@ -28,7 +28,7 @@ def effects_shown(entries: Sequence[LedgerEntry], looks: Sequence[KeptLook], mom
 
 
 def _told_besides(looks: Sequence[KeptLook], standing: dict[str, LedgerEntry]) -> Iterator[KeptLook]:
-    """Give the looks that say more than how the effect stands: the last one is what the ledger shows."""
+    """Yield the looks that add something to an effect's state: the last look is what the ledger shows."""
     newest = {look.name: look for look in looks}
     for look in looks:
         entry = standing.get(look.name)
@@ -37,13 +37,13 @@ def _told_besides(looks: Sequence[KeptLook], standing: dict[str, LedgerEntry]) -
 
 
 def _shows(entry: LedgerEntry, look: KeptLook) -> bool:
-    """Tell whether how an effect stands is what this look said."""
+    """Return whether an effect's state says the same as this look."""
     same = (entry.at, entry.attempt) == (look.at, look.attempt)
     return same and (entry.verdict == look.verdict or (entry.state == "done" and look.verdict == Verdict.VERIFIED))
 
 
 def found_effects(effects: Sequence[dict[str, Any]]) -> list[str]:
-    """Name the effects and steps that are there, by the last that is known of each."""
+    """Name the effects and steps that are there, by what is last known of each."""
     last = {(each["name"], each.get("arguments")): each["verdict"] for each in effects}
     return list(dict.fromkeys(name for (name, _), verdict in last.items() if verdict == Verdict.VERIFIED))
 
@@ -55,7 +55,7 @@ def _look(look: KeptLook, moment: Moment) -> dict[str, Any]:
 
 
 def _effect(entry: LedgerEntry, moment: Moment, *, several: bool) -> dict[str, Any]:
-    """Show how an effect stands: a receipt is evidence, and an intent alone tells nothing."""
+    """Show the state of an effect: a receipt is evidence, an intent alone says nothing."""
     told = Verdict.VERIFIED if entry.state == "done" else Verdict.INDETERMINATE
     looked = entry.verdict if entry.state != "done" and entry.verdict in list(Verdict) else None
     shown = {"name": entry.label, "verdict": str(looked or told), "receipt": _read(entry.receipt)}

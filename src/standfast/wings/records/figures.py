@@ -1,4 +1,4 @@
-"""How numbers, sizes and lengths of time are written wherever a person reads them: `standfast.printable` has it."""
+"""How numbers, sizes and lengths of time are written wherever a person reads them: see `standfast.printable`."""
 
 from __future__ import annotations
 

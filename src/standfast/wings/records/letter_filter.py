@@ -1,4 +1,4 @@
-"""Which letters: what a filter may name, and what each name means to the store."""
+"""Which letters: the names a filter may use, and what each means to the store."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from standfast.wings.records.view import after, one_of
 
 FILTERS = tuple(LetterFilter.__annotations__)
 IN_PAYLOAD = "payload."
-"""Begins a name that is a path into the payload: `payload.customer.id`."""
+"""Prefix of a name that is a path into the payload: `payload.customer.id`."""
 IN_BODIES = ("text", "payload")
-"""What stands in what a job was enqueued with, which is not read to count letters."""
+"""Filters on what a job was enqueued with, which is not read to count letters."""
 LONGEST_SOUGHT = 500
 SEPARATOR = "\x1f"
 HEADERS = "headers"
@@ -32,14 +32,14 @@ _LITERAL = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 
 
 def as_filter(names: Mapping[str, Any]) -> LetterFilter:
-    """Take names and values from outside for a filter; `letter_filter` refuses them if they are none."""
+    """Take names and values from outside as a filter; `letter_filter` refuses them if they are not one."""
     return cast("LetterFilter", names)
 
 
 def letter_filter(
     given: LetterFilter, now: float, limit: int, cursor: int | None = None, *, skew: float = 0.0
 ) -> SoughtLetters:
-    """Read a filter; a name or word that does not exist is refused. `skew` is wall time minus queue time."""
+    """Read a filter; an unknown name or word is refused. `skew` is wall time minus queue time."""
     named = _with_one_path(given)
     unknown = sorted(set(named) - set(FILTERS))
     if unknown:
@@ -68,7 +68,7 @@ def letter_filter(
 
 
 def check_countable(given: LetterFilter) -> None:
-    """Refuse what would have every dead letter's payload read while all others wait for the store."""
+    """Refuse a filter that would read every dead letter's payload while all other callers wait for the store."""
     named = [name for name in _with_one_path(given) if name in IN_BODIES]
     if named:
         raise ConfigurationError(
@@ -78,7 +78,7 @@ def check_countable(given: LetterFilter) -> None:
 
 
 def _with_one_path(chosen: LetterFilter) -> dict[str, Any]:
-    """Give a filter in which a path into the payload stands under `payload`, with its value."""
+    """Return the filter with its path into the payload, and the value there, under `payload`."""
     given: dict[str, Any] = {**chosen}
     paths = [name for name in given if name.startswith(IN_PAYLOAD)]
     if len(paths) + ("payload" in given) > 1:
@@ -102,7 +102,7 @@ def _path_and_value(sought: Any) -> tuple[str, Any]:
 
 
 def _in_body(named: dict[str, Any]) -> dict[str, Any]:
-    """Read what is looked for in what a job was enqueued with."""
+    """Read the filters on what a job was enqueued with."""
     label, _, value = (_text("label", named.get("label")) or "").partition(":")
     sought = _text("text", named.get("text"))
     found: dict[str, Any] = {"label": label or None, "label_value": value or None, "text": sought}
@@ -131,7 +131,7 @@ def _json(value: Any) -> str:
 
 
 def _text(name: str, given: Any) -> str | None:
-    """Not every store can even be asked for every text."""
+    """Check a text: not every store can be asked for every text."""
     if given is None:
         return None
     if not isinstance(given, str) or not given or not given.isprintable() or len(given) > LONGEST_SOUGHT:

@@ -1,4 +1,4 @@
-"""Which letters: the filter of every door."""
+"""Which letters to find: the filter that every door uses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Until = Annotated[
 
 
 class WantedLetters(Filter, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
-    """Which letters."""
+    """Which letters to list."""
 
     queue: Queue | None = None
     state: Stopped | None = None
@@ -79,7 +79,7 @@ class WantedLetters(Filter, frozen=True, forbid_unknown_fields=True, rename={"cl
 
 
 class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
-    """Which letters, and how many of them."""
+    """Which letters to list, and how many."""
 
     limit: Limit = 50
     cursor: Cursor | None = None

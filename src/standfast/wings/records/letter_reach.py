@@ -1,4 +1,4 @@
-"""Which letters a token reaches, for doors that a server stands behind."""
+"""Which letters a token reaches, for doors behind a server."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from standfast.wings.records.letter_query import WantedLetters
 
 
 def check_queue_of(grant: Grant, wanted: WantedLetters) -> None:
-    """Refuse the letters of a queue that a token does not reach, and to look for what it may not read."""
+    """Refuse the letters of a queue that a token does not reach, and searches in what it may not read."""
     if wanted.queue is not None:
         check_queue(grant, wanted.queue)
     check_sought(grant, wanted.chosen())
 
 
 def check_one_queue(grant: Grant, wanted: WantedLetters) -> None:
-    """Refuse letters of queues that a token does not reach: it must name one that it does."""
+    """Refuse letters of queues that a token does not reach: a limited token must name a queue that it does reach."""
     if wanted.queue is None:
         check_whole(grant, "Name one of them as queue.")
     check_queue_of(grant, wanted)
 
 
 def check_sought(grant: Grant, chosen: Mapping[str, str]) -> None:
-    """Refuse to look into payloads for a token that may not read them: what is hidden could be found by trial."""
+    """Refuse to search payloads for a token that may not read them: hidden values could be found by trial."""
     if grant.may(Right.READ_PAYLOADS):
         return
     label, _, value = chosen.get("label", "").partition(":")

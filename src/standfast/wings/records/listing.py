@@ -1,4 +1,4 @@
-"""Looking through jobs, the newest first: whatever is asked for, a page costs a bounded number of looks."""
+"""Listing jobs, the newest first: whatever the filter, a page costs a bounded number of reads."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Filter(NamedTuple):
     requester: str | None = None
     handler: str | None = None
     in_payload: bool = True
-    """Whether `q` is looked for in payloads and messages too, and not only in names."""
+    """Whether `q` is searched in payloads and messages too, not only in names."""
 
 
 class Sought(NamedTuple):
-    """A page of jobs: where to go on, None if nothing is left, and how many jobs were looked at for it."""
+    """A page of jobs: where to continue (None if nothing is left), and how many jobs were read for it."""
 
     records: list[JobRecord]
     next_before: int | None
@@ -42,16 +42,16 @@ class Sought(NamedTuple):
 
 
 LARGEST_LISTED = 64 << 10
-"""Bytes of a receipt that a list of jobs has; who reads one job gets every receipt whole."""
+"""The most bytes of a receipt in a list of jobs; a single job is shown with every receipt whole."""
 LETTERS_LOOKED_THROUGH = 5000
-"""Letters that one look passes at most, however few of them fit: what they stopped of stands in texts."""
+"""The most letters that one page passes, however few of them match: why they stopped is kept as text."""
 LARGEST_BITE = 2000
 BITE_GROWS = 4
 _PAGING = frozenset({"limit", "before", "in_payload"})
 
 
 def jobs(wanted: Filter, now: float) -> Script[Sought]:
-    """Read a page of jobs; it ends early where too many had to be skipped for it."""
+    """Read a page of jobs; it ends early if too many had to be skipped."""
     found, below, scanned = yield from _numbers(wanted, now)
     chosen = found[: wanted.limit]
     rows = yield "list_jobs", {"numbers": text(chosen)}
@@ -60,7 +60,7 @@ def jobs(wanted: Filter, now: float) -> Script[Sought]:
 
 
 def letters(wanted: SoughtLetters, most: int = LARGEST_LISTED) -> Script[tuple[list[JobRecord], int | None]]:
-    """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended.
+    """Read a page of letters; it ends early if too many had to be skipped. Also return where it then ended.
 
     Receipts with more than `most` bytes are left out.
     """
@@ -70,13 +70,13 @@ def letters(wanted: SoughtLetters, most: int = LARGEST_LISTED) -> Script[tuple[l
 
 
 def looked_at(wanted: SoughtLetters) -> Script[int | None]:
-    """Find the number of the last letter that is looked at; None if there are fewer, or if none has to be skipped."""
+    """Find the number of the last letter that is read; None if there are fewer, or if none has to be skipped."""
     beyond = [] if wanted.takes_all else (yield "nth_letter", {"before": wanted.before, "most": LETTERS_LOOKED_THROUGH})
     return beyond[0][0] + 1 if beyond else None
 
 
 def _numbers(wanted: Filter, now: float) -> Script[tuple[list[int], int | None, int]]:
-    """Find one number more than a page has; with it where the walk stopped short, and how many were looked at."""
+    """Find one number more than a page has; also where the walk stopped short, and how many were read."""
     walk, named = _walk(wanted)
     query = _query(wanted, now)
     found: list[int] = []
@@ -96,7 +96,7 @@ def _numbers(wanted: Filter, now: float) -> Script[tuple[list[int], int | None, 
 
 
 def _walk(wanted: Filter) -> tuple[str, dict[str, Any]]:
-    """Choose the index that skips most."""
+    """Choose the index that skips the most jobs."""
     if wanted.session is not None:
         return "walk_session", {"session": wanted.session, "quoted": text(wanted.session)[1:-1]}
     for state in (wanted.state, wanted.view):

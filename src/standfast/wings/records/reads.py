@@ -1,4 +1,4 @@
-"""Reading scripts: run beside the writer, in one snapshot, and never for long."""
+"""Reading scripts: run concurrently with the writer, in one snapshot, and never for long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHOLE = 1 << 30
 
 
 class JobRow(NamedTuple):
-    """A whole job as the store has it. Field order is that of the view `job_row`; times are queue time."""
+    """A whole job as stored. Fields are in the order of the view `job_row`; times are queue time."""
 
     n: int
     id: str
@@ -59,7 +59,7 @@ class JobRow(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
+    """The worker of a running job: when it was last heard of, the job's lease, and whether it is of this boot."""
 
     heard_at: float
     lease: float
@@ -74,7 +74,7 @@ class StoredTraceback(NamedTuple):
 
 
 class KeptLook(NamedTuple):
-    """One look at an effect. Field order is the statement's."""
+    """One look at an effect. Fields are in the order of the statement's columns."""
 
     name: str
     verdict: str
@@ -85,7 +85,7 @@ class KeptLook(NamedTuple):
 
 
 class KeptProgress(NamedTuple):
-    """How far an attempt said it is. Field order is the statement's."""
+    """The progress that an attempt reported. Fields are in the order of the statement's columns."""
 
     fraction: float
     note: str | None
@@ -100,9 +100,9 @@ class JobRecord(NamedTuple):
     history: list[str]
     effects: tuple[LedgerEntry, ...] = ()
     waits_for: tuple[tuple[str, str, str | None], ...] = ()
-    """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
+    """The steps that a waiting step waits for in the end: name, state, and failure (JSON text) if it stopped."""
     holder: Holder | None = None
-    """Who runs it, where one job was asked for."""
+    """The worker that runs it, if a single job was read."""
     traceback: StoredTraceback | None = None
     looks: tuple[KeptLook, ...] = ()
     """Every look at its effects, the oldest first."""
@@ -130,26 +130,26 @@ class SoughtLetters(NamedTuple):
     """The text as JSON writes it inside a string."""
     payload_path: str | None = None
     payload_keys: str | None = None
-    """The same path as PostgreSQL is given it: keys with a separator between them."""
+    """The same path in the form for PostgreSQL: keys with a separator between them."""
     payload_text: str | None = None
     payload_literal: str | None = None
-    """What stands there as JSON: the text that was asked for, and the number or word that it may be."""
+    """The value there as JSON: as the text that was asked for, and as the number or word that it may be."""
     payload_hidden: bool = False
-    """Whether no view shows what stands there in a request."""
+    """Whether no view shows the value there if the job is a request."""
     state: str | None = None
     error_kind: str | None = None
     session: str | None = None
     thread_key: str | None = None
     queues: str | None = None
-    """Names as JSON: only those of these, where letters are listed."""
+    """Names as JSON: list only letters of these queues."""
     limit: int = 50
     before: int = 1 << 62
     above: int = 0
-    """The lowest number that is looked at."""
+    """The lowest number that is read."""
 
     @property
     def takes_all(self) -> bool:
-        """Whether every letter fits."""
+        """Whether every letter matches."""
         return self._replace(queues=None, limit=0, before=0, above=0) == SoughtLetters(limit=0, before=0)
 
 
@@ -160,7 +160,7 @@ def letters(wanted: SoughtLetters) -> Script[list[JobRecord]]:
 
 
 def job(job_id: str, boot: str | None = None) -> Script[JobRecord | None]:
-    """Read one job, or None; who names the present boot is also told of the worker that runs it."""
+    """Read one job, or None. With the present boot, its record includes the worker that runs it."""
     rows = yield "job_by_id", {"id": job_id}
     for record in (yield from with_history(rows)):
         return record if boot is None else record._replace(holder=(yield from _holder(record.row, boot)))
@@ -176,7 +176,7 @@ def _holder(row: JobRow, boot: str) -> Script[Holder | None]:
 
 
 def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[JobRecord]]:
-    """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
+    """Combine jobs with their history and effects; receipts of more than `most` bytes are left out."""
     found = [JobRow(*row) for row in rows]
     lines = yield "history_of", {"numbers": text([row.n for row in found])}
     history: defaultdict[int, list[str]] = defaultdict(list)
@@ -207,13 +207,13 @@ def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[
 
 
 def _tracebacks(failed: list[int]) -> Script[dict[int, StoredTraceback]]:
-    """Read where the last attempts of jobs raised; one without any history is not asked about."""
+    """Read where the last attempts of jobs raised, if there are any."""
     rows = (yield "tracebacks_of", {"numbers": text(failed)}) if failed else []
     return {n: StoredTraceback(*found) for n, *found in rows}
 
 
 def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str, str | None]]]]:
-    """Read what steps wait for that wait for others."""
+    """Read what waiting steps wait for."""
     found: defaultdict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
     rows = (yield "waits_for", {"numbers": text(waiting), "most": LOOKED_THROUGH}) if waiting else []
     for n, *blocker in rows:
@@ -222,21 +222,21 @@ def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str
 
 
 def contents() -> Script[dict[str, int]]:
-    """Count everything there is; this reads the whole store."""
+    """Count everything; this reads the whole store."""
     return dict((yield "contents", {}))
 
 
 LOOKED_THROUGH = 10_000
-"""How many jobs are looked through that need a look at each: late and scheduled ones, and those of a search."""
+"""The most jobs that one read goes through one by one, such as late jobs, or those of a search."""
 
 
 BESIDE = ("delete_looks", "delete_progress", "delete_tracebacks")
 TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects", *BESIDE)
-"""The statements that delete a job, whole."""
+"""The statements that delete a whole job."""
 
 
 def delete_whole(round_: Round, numbers: str) -> Script[None]:
-    """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
+    """Delete jobs with everything about them; the ids of those that were letters and have ended are remembered."""
     yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
     for table in TABLES:
         yield table, {"numbers": numbers}

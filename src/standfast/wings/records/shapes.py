@@ -1,4 +1,4 @@
-"""A job as doors publish it: what `JobView` becomes in JSON for the token that asks."""
+"""A job as doors publish it: `JobView` in JSON, for the token that asks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShownEffect(TypedDict):
     at: datetime | None
     attempt: int | None
     arguments: NotRequired[str]
-    """The hash of its arguments, where one name was called with several."""
+    """The hash of its arguments, if one name was called with several."""
     receipt_bytes: NotRequired[int]
     """The size of a receipt that is too large for this answer; `GET /jobs/{id}` has it."""
     late: NotRequired[bool]
@@ -46,4 +46,4 @@ class JobPage(TypedDict):
     items: list[ShownJob]
     next_cursor: int | None
     scanned: NotRequired[int | None]
-    """How many jobs were looked at; null for a token that does not reach every job."""
+    """How many jobs were read; null for a token that does not reach every job."""

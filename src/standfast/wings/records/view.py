@@ -1,4 +1,4 @@
-"""A job as a person sees it, made from what the store has."""
+"""A job as a person sees it, made from what is stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _decode = msgspec.json.decode
 
 
 def moments(skew: float) -> Moment:
-    """Give the reader of queue times: `skew` is wall time minus queue time, as of now."""
+    """Return a function that reads queue times: `skew` is wall time minus queue time, as of now."""
 
     def moment(at: float | None) -> datetime | None:
         return None if at is None else datetime.fromtimestamp(at + skew, UTC)
@@ -36,17 +36,17 @@ SAME = (
     *("id", "queue", "handler", "priority", "attempts", "deferrals", "generation", "worker", "idempotency_key"),
     *("thread_key", "superseded_by", "parked_on", "warning", "fingerprint", "replays", "policy_snapshot", "workflow"),
 )
-"""Fields a person sees as the store has them."""
+"""Fields that a person sees as they are stored."""
 DETAILS = tuple({*Details.__struct_fields__} & {*JobView.__struct_fields__} - {"labels", "risk"})
-"""Details a person sees as the caller gave them."""
+"""Details that a person sees as the caller gave them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
 HIDDEN = "***"
 LAPSED = "lease_lapsed"
-"""Why a running job stands still: its worker has not been heard of for longer than the lease, and may be gone."""
+"""Why a running job makes no progress: its worker has been silent for longer than the lease, and may be gone."""
 
 
 def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
-    """Put a job together for reading."""
+    """Build the view of a job."""
     row, moment = record.row, moments(skew)
     details = msgspec.json.decode(row.details, type=Details)
     history = [_attempt(line, moment) for line in record.history]
@@ -90,14 +90,14 @@ def _reason(record: JobRecord, failure: Failure | None, now: float) -> str | Non
 
 
 def waits(record: JobRecord) -> str | None:
-    """Say what a step waits for; None of a job that does not wait for another."""
+    """Say what a step waits for; None if the job does not wait for another one."""
     if record.row.state != State.WAITING:
         return None
     return waits_for([blocker(*each) for each in record.waits_for])
 
 
 def blocker(step: str, state: str, failure: str | None) -> Blocker:
-    """Give a step that others wait for; what it failed by once does not count while it is at work."""
+    """Return a step that other steps wait for; an earlier failure does not count while the step is at work."""
     stopped = State(state) in LETTERS and failure is not None
     return Blocker(step, State(state), msgspec.json.decode(failure, type=Failure) if stopped else None)  # type: ignore[arg-type]
 
@@ -105,8 +105,8 @@ def blocker(step: str, state: str, failure: str | None) -> Blocker:
 class Page(list[JobView]):
     """Jobs, newest first. `next_cursor` leads to the older ones; it is None when there are none.
 
-    `scanned` is how many jobs were looked at. A page that had to skip many ends early: it may be short, even empty,
-    and still have a `next_cursor`.
+    `scanned` is how many jobs were read. A page that had to skip many ends early: it may be short, even empty, and
+    still have a `next_cursor`.
     """
 
     next_cursor: int | None = None
@@ -114,17 +114,17 @@ class Page(list[JobView]):
 
 
 def whole_page(limit: int) -> int:
-    """Check how many jobs a page shall hold; give how many to read, for the one more that tells of others."""
+    """Check the size of a page; return how many jobs to read: one more, which shows whether there are others."""
     return _from_one("limit", limit) + 1
 
 
 def after(cursor: int | None) -> int | None:
-    """Check where a page shall begin."""
+    """Check where a page begins."""
     return None if cursor is None else _from_one("cursor", cursor, ", the last page's next_cursor")
 
 
 def one_of(what: str, given: object, known: Iterable[str]) -> Any:
-    """Check a word that a filter names; None asks for every one."""
+    """Check a word in a filter; None means any."""
     words = [str(word) for word in known]
     if given is not None and given not in words:
         raise ConfigurationError.unknown(what, given, words)
@@ -138,7 +138,7 @@ def _from_one(what: str, given: object, which: str = "") -> int:
 
 
 def page(records: list[JobRecord], limit: int, *, now: float, skew: float) -> Page:
-    """Make a page of what was read: one record more than the page holds tells that there is more."""
+    """Build a page from what was read: one record more than the page holds shows that there is more."""
     found = Page(job_view(record, now=now, skew=skew) for record in records[:limit])
     if len(records) > limit:
         found.next_cursor = records[limit - 1].row.n
@@ -150,7 +150,7 @@ def _view(row: JobRow, now: float) -> str:
 
 
 def shown_payload(handler: str, text: str) -> Any:
-    """Give the payload with the secrets in a request's headers hidden. What is stored, hashed and sent has them."""
+    """Return the payload with the secrets in a request's headers hidden. They are stored, hashed and sent as given."""
     payload = _read(text)
     headers = payload.get("headers") if handler == HTTP and isinstance(payload, dict) else None
     if not isinstance(headers, dict):
@@ -186,7 +186,7 @@ def _failure(line: Attempt) -> Failure:
 
 
 def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
-    """Give what stands in the way now: a letter's failure, else the last attempt's; none once it is done."""
+    """Return what is in the way now: a letter's failure, else the last attempt's; None once the job is done."""
     if row.state in FINAL:
         return None
     if row.failure is not None and row.state in LETTERS:
@@ -195,7 +195,7 @@ def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
 
 
 def _shown(failure: Failure | None, history: list[Attempt], kept: StoredTraceback | None) -> FailureView | None:
-    """Show a failure with the traceback of its attempt; one of an earlier attempt tells nothing of it."""
+    """Show a failure with the traceback of its attempt; the traceback of an earlier attempt does not belong to it."""
     if failure is None:
         return None
     last = next((line for line in reversed(history) if line.cls is not None), None)
@@ -204,7 +204,7 @@ def _shown(failure: Failure | None, history: list[Attempt], kept: StoredTracebac
 
 
 def _first_failure(failures: list[Failure], failure: Failure | None) -> Failure | None:
-    """Give what failed first; what to do now depends on what stands in the way now."""
+    """Return the first failure, with the advice for what is in the way now."""
     if not failures or failure is None:
         return failures[0] if failures else failure
     return msgspec.structs.replace(failures[0], advice=failure.advice)
@@ -219,7 +219,7 @@ def _triage(row: JobRow, moment: Moment) -> Triage | None:
 
 
 def _max_attempts(row: JobRow) -> int:
-    """Give the ceiling a claim stamped, or the one the next claim will stamp."""
+    """Return the limit that a claim stamped, or the one that the next claim will stamp."""
     if row.max_attempts is not None:
         return row.max_attempts
     return row.round_start + (row.budget or stored_rules(row.queue, row.rules).attempts)
@@ -230,7 +230,7 @@ MOST_NAMED = 3
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """A step that others wait for: where it is, and why it stopped, if it did."""
+    """A step that other steps wait for: its state, and why it stopped, if it did."""
 
     step: str
     state: State
@@ -238,7 +238,7 @@ class Blocker(msgspec.Struct, frozen=True):
 
 
 def waits_for(blockers: Sequence[Blocker]) -> str:
-    """Say what a waiting step waits for: those that stopped, if any did, for nothing moves before them."""
+    """Say what a waiting step waits for: the steps that stopped, if any did, as nothing moves before they do."""
     stopped = [each for each in blockers if each.state in LETTERS]
     if len(stopped) == 1:
         return f"waits for step {_stopped(stopped[0])}"
@@ -251,7 +251,7 @@ def waits_for(blockers: Sequence[Blocker]) -> str:
 
 
 def _stopped(blocker: Blocker) -> str:
-    """Say how a step stopped, and not in whose words: who may see the waiting one may not reach that one's queue."""
+    """Say how a step stopped, without its words: a reader of the waiting step may not reach the other's queue."""
     how = "died" if blocker.state == State.DEAD else "is held"
     failure = blocker.failure
     return f"{blocker.step}, which {how}" if failure is None else f"{blocker.step}, which {how}: {failure.reason_code}"
@@ -263,7 +263,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def cancelled_by(job: JobView) -> str | None:
-    """Say who cancelled a job, and why, as its history has it; None if that is not known, or it was not cancelled."""
+    """Say who cancelled a job, and why, from its history; None if that is not known, or it was not cancelled."""
     last = job.history[-1] if job.state == State.CANCELLED and job.history else None
     if last is None or last.by is None:
         return None

@@ -1,1 +1,1 @@
-"""Jobs on their way in from elsewhere: the spool and the outbox."""
+"""Jobs that were first stored elsewhere and are brought into the store: the spool and the outbox."""

@@ -1,6 +1,6 @@
-"""A caller's own SQLite database, whichever library they reach it by: `sqlite3`, SQLAlchemy or Django.
+"""A caller's own SQLite database, through any library: `sqlite3`, SQLAlchemy or Django.
 
-None of these libraries is imported here: a caller who hands in a connection has loaded its library.
+None of these libraries is imported here: a caller who passes a connection has loaded its library.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:  # a caller without such a database need not load a second SQL
 T = TypeVar("T")
 
 BLOCKING = ("Connection", "Session", "scoped_session")
-"""Classes of SQLAlchemy whose calls block."""
+"""SQLAlchemy classes whose calls block."""
 AWAITED = ("AsyncConnection", "AsyncSession", "async_scoped_session")
-"""Classes of SQLAlchemy whose calls are awaited."""
+"""SQLAlchemy classes whose calls are awaited."""
 SQLITE = "sqlite"
 
 
 class Sqlite3:
-    """A connection of `sqlite3`. Its own kind of rows does not matter."""
+    """A `sqlite3` connection, whatever its row factory is."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.driver: Any = connection
 
     def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
-        """Execute one statement; give its rows."""
+        """Execute one statement; return its rows."""
         cursor = self.driver.cursor()
-        cursor.row_factory = None  # their connection may make anything of a row
+        cursor.row_factory = None  # their connection may turn rows into anything
         rows: list[Any] = cursor.execute(sql, given).fetchall()
         return rows
 
 
 class SqlAlchemy:
-    """A connection of SQLAlchemy to SQLite, over `sqlite3` or aiosqlite: its transaction is SQLAlchemy's."""
+    """An SQLAlchemy connection to SQLite, over `sqlite3` or aiosqlite: its transaction is SQLAlchemy's."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.driver: Any = connection.connection.driver_connection
-        self.ask("SELECT 1")  # the first statement has SQLAlchemy begin, if it begins at all
+        self.ask("SELECT 1")  # the first statement makes SQLAlchemy begin, if it begins at all
         _check_transaction(self.driver)
 
     def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
-        """Execute one statement; give its rows."""
+        """Execute one statement; return its rows."""
         result = self._connection.exec_driver_sql(sql, tuple(given))
         return [tuple(row) for row in result] if result.returns_rows else []
 
@@ -58,14 +58,14 @@ Use = Callable[[CallersDatabase], T]
 
 
 def _check_transaction(driver: Any) -> None:
-    """Refuse a connection of sqlite3 or aiosqlite in which no statement begins a transaction, and none is open."""
+    """Refuse a sqlite3 or aiosqlite connection in which no statement begins a transaction, and none is open."""
     by_itself = driver.isolation_level is None or getattr(driver, "autocommit", None) is True
     if by_itself and not driver.in_transaction:
         refuse_autocommit()
 
 
 def refuse_autocommit() -> NoReturn:
-    """Refuse a connection that would commit each statement by itself."""
+    """Refuse a connection that would commit each statement separately."""
     raise ConfigurationError(
         "tx is in autocommit mode and no transaction is open, so nothing could be rolled back; nothing was written: "
         "begin a transaction first, or enqueue without tx="
@@ -73,7 +73,7 @@ def refuse_autocommit() -> NoReturn:
 
 
 def unwrapped(tx: Any) -> Any:
-    """Give the driver's connection under Django's, in whose transaction we write; anything else as it is."""
+    """Return the driver's connection under Django's, in whose transaction we write; anything else unchanged."""
     if not _is_djangos(tx):
         return tx
     if not tx.in_atomic_block:
@@ -94,12 +94,12 @@ def _is_djangos(tx: object) -> bool:
 
 
 def is_sqlite3(given: object) -> bool:
-    """Tell whether this is a connection of sqlite3, without loading it."""
+    """Return whether this is a sqlite3 connection, without loading sqlite3."""
     return any(kind.__module__ == "sqlite3" for kind in type(given).__mro__)
 
 
 def sqlite3_connection(given: object) -> Sqlite3:
-    """Take a connection of sqlite3."""
+    """Check and wrap a sqlite3 connection."""
     library = sys.modules.get("sqlite3")  # a caller with a connection has loaded it
     if library is None or not isinstance(given, library.Connection):
         raise ConfigurationError(f"tx must be a connection of sqlite3, not {type(given).__name__}")
@@ -113,7 +113,7 @@ def _in_transaction(tx: object) -> Sqlite3:
 
 
 def in_callers_database(tx: Any, use: Use[T]) -> Answer[T] | None:
-    """Have this used on a caller's SQLite database, in their transaction; None if `tx` leads to no such database."""
+    """Run `use` on a caller's SQLite database, in their transaction; None if `tx` leads to no such database."""
     if is_sqlite3(tx):
         return _in_this_thread(lambda: use(_in_transaction(tx)))
     kind = _kind_of_sqlalchemy(tx)
@@ -128,12 +128,12 @@ def _kind_of_sqlalchemy(tx: object) -> str | None:
 
 
 def _connection_of(tx: Any) -> Any:
-    """Give a session's connection, or the connection itself: that one's `connection` is the driver's."""
+    """Return a session's connection, or the connection itself, whose own `connection` is the driver's."""
     return tx if hasattr(tx, "exec_driver_sql") else tx.connection()
 
 
 def _dialect_of(tx: Any) -> str:
-    """Name the kind of database without connecting to it, which could keep the loop waiting."""
+    """Name the kind of database without connecting to it, which could block the loop."""
     bound = tx if hasattr(tx, "exec_driver_sql") else tx.get_bind()
     return str(bound.dialect.name)
 
@@ -153,7 +153,7 @@ def _refuse_to_block() -> NoReturn:
 
 
 def _in_this_thread(work: Callable[[], T]) -> Answer[T]:
-    """Do it in the thread that asks, with a loop or without: a connection of SQLite belongs to one thread."""
+    """Do the work in the calling thread, with a loop or without: a SQLite connection belongs to one thread."""
 
     async def awaited() -> T:
         return work()

@@ -1,4 +1,4 @@
-"""Bring to the server what the spool took while it was away: in order, and forgotten only once it is there."""
+"""Brings the jobs of the spool to the server: in order, and each is deleted only once it is there."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ log = logging.getLogger("standfast.queue")
 
 AT_ONCE = 500
 LOOK_EVERY = 5.0
-"""Seconds between two looks for what another process, gone since, left in the spool."""
+"""Seconds between two looks for jobs that another process, gone since, left in the spool."""
 TRY_EVERY = 0.25
-"""Seconds between two tries while the server is away."""
+"""Seconds between two attempts while the server is away."""
 AGAIN_EVERY = 60.0
-"""Seconds after which a job that the store refused is tried again: another version may take it."""
+"""Seconds until a job that the store refused is tried again: another version may take it."""
 LAST_TRY = 2.0
-"""Seconds that closing waits for what can still be brought."""
+"""Seconds that closing waits for jobs that can still be brought."""
 
 
 class Forwarder:
-    """One thread of this process opens the store and empties the spool. The id decides: bringing twice stores once."""
+    """One thread that opens the store and empties the spool. Jobs are known by id: bringing one twice is harmless."""
 
     def __init__(self, store: Store, spool: Spool, declared: Declarations) -> None:
         self._store = store
@@ -53,20 +53,20 @@ class Forwarder:
         """Why nothing is forwarded now."""
         self._relay: Relay[Entry] = Relay(store, self)
         self._thread = threading.Thread(target=self._run, name="standfast-forwarder", daemon=True)
-        if not try_start(self._thread):  # the interpreter is ending: whoever asks does what it would have begun with
+        if not try_start(self._thread):  # the interpreter is ending: its first step happens here
             self._step()
 
     @property
     def alive(self) -> bool:
-        """Whether its thread is there."""
+        """Whether its thread is alive."""
         return self._thread.is_alive()
 
     def wake(self) -> None:
-        """Have it look now."""
+        """Make it look now."""
         self._woken.set()
 
     def wait_until_open(self, seconds: float) -> None:
-        """Wait until the store is open and knows what is declared here; raise why it is not."""
+        """Wait until the store is open and knows what is declared here; raise the reason if it is not."""
         give_up = time.monotonic() + seconds
         self.wake()
         with self._news:
@@ -83,9 +83,9 @@ class Forwarder:
                 self._news.wait(left)
 
     def wait_until_empty(self, seconds: float) -> bool:
-        """Wait until everything is brought, as long as that goes on; tell whether it is.
+        """Wait until every job is brought, as long as there is progress; return whether the spool is empty.
 
-        Whoever comes meanwhile had better wait a little than go behind the others: the spool might never get empty.
+        A caller that comes meanwhile should wait a little, not queue behind the rest: the spool might never be empty.
         """
         give_up = time.monotonic() + seconds
         with self._news:
@@ -94,13 +94,13 @@ class Forwarder:
         return not self._spool.waiting
 
     def met(self, refusal: StoreUnavailable) -> None:
-        """Take note that the store was just found to be away."""
+        """Note that the store was just found to be away."""
         with self._news:
             self.refusal = self.refusal or refusal
             self._news.notify_all()
 
     def close(self) -> None:
-        """Try once more, unless the server is away, and end; what is left waits in the spool."""
+        """Try once more, unless the server is away, and stop; the remaining jobs wait in the spool."""
         self._until = time.monotonic() + LAST_TRY
         self._closing.set()
         self.wake()
@@ -146,39 +146,39 @@ class Forwarder:
                 self.bring([entry])
 
     def bring(self, entries: Sequence[Entry]) -> None:
-        """Bring these, in this thread."""
+        """Bring these jobs, in this thread."""
         run_sync(self._relay.bring(entries))
 
     # --- the spool as a source
 
     @property
     def script(self) -> Write[Forward, bool]:
-        """The script that stores what was accepted on this host: nothing of it is refused for want of room."""
+        """The script that stores jobs accepted on this host: none of them is refused for want of room."""
         return scripts.forward
 
     async def next_entries(self) -> Sequence[Entry]:
-        """Give what waits longest; nothing more once closing has waited long enough."""
+        """Return the jobs that have waited longest; none once closing has waited long enough."""
         return [] if self._out_of_time else self._spool.oldest(AT_ONCE)
 
     def forward(self, entry: Entry) -> Forward:
-        """Tell when it was accepted; a clock that was set back must not turn the order round."""
+        """Return how to store a job, with its time of acceptance; a clock set back must not reverse the order."""
         self._latest = max(self._latest, self._store.queue_time(entry.accepted))
         ttl = self._store.approval_ttl
         unsure = partial(unknown, ttl=ttl) if entry.unsure else None
         return Forward(entry.job, self._latest, partial(in_conflict, ttl=ttl), unsure)
 
     def apart(self, entries: Sequence[Entry]) -> list[list[Entry]] | None:
-        """Split by what was handed in together."""
+        """Split the jobs by the call that handed them in."""
         batches = [list(batch) for _, batch in groupby(entries, key=lambda entry: entry.batch)]
         return batches if len(batches) > 1 else None
 
     async def settle(self, entries: Sequence[Entry], _here: Sequence[bool]) -> None:
-        """Forget what was brought; callers that come now wait for the rest, else there might always be more."""
+        """Delete the jobs that were brought. Callers that come now wait for the rest, or there might always be more."""
         self._spool.delete(entries)
         self.refusal = None
 
     async def refuse(self, entries: Sequence[Entry], error: Unforwardable) -> None:
-        """Note what the store cannot take, and try again later: another version may. Then it becomes a letter."""
+        """Note a job that the store cannot take, and try it again later: another version may. Then make it a letter."""
         self.refusal = None
         if len(entries) == 1 and entries[0].tries and await self._bury(entries[0], error):
             self._spool.delete(entries)
@@ -188,7 +188,7 @@ class Forwarder:
         self._again_at = time.monotonic() + AGAIN_EVERY
 
     async def _bury(self, entry: Entry, error: Unforwardable) -> bool:
-        """Have a job that was refused again be a letter, where people look: no one looks into a spool."""
+        """Turn a job that was refused again into a letter, where people look: no one looks into a spool."""
         burial = refused(entry.job, str(error), self._store.approval_ttl)
         try:
             [buried] = await hand_over(self._store, insert_dead_accepted, [burial])

@@ -1,8 +1,8 @@
 """Enqueue inside a transaction of the caller's own SQLite database: written there first, brought here by a relay.
 
-The row is in their database exactly if they commit. The relay reads it through a connection of theirs, hands the job
-to the store under the id it was given when it was written, and only then deletes the row: a crash in between hands
-it over again, and the store knows it.
+The row is in their database exactly if they commit. The relay reads it through a connection of theirs, stores the job
+under the id it got when it was written, and only then deletes the row. After a crash in between, the job is handed over
+again, and the store recognises it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ RELAY_EVERY = 0.5
 """Seconds between two looks into the outbox: a commit in another database sends no signal."""
 ROWS_AT_ONCE = 100
 UNREADABLE = "standfast_outbox"
-"""The queue, and the handler, of letters made from rows that could not be read."""
+"""The queue, and the handler, of letters made from unreadable rows."""
 LONGEST_ROW = 10_000
-"""Characters such a letter keeps of its row."""
+"""How many characters of its row such a letter keeps."""
 
 CREATE = (
     "CREATE TABLE IF NOT EXISTS standfast_outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, "
@@ -66,9 +66,9 @@ _decode = msgspec.json.Decoder(NewJob).decode
 
 
 def defer(store: Store, caller: CallersDatabase, jobs: Sequence[NewJob], wall: float) -> list[Receipt | Conflict]:
-    """Write jobs into the caller's database, through the caller's connection. The commit is the caller's too.
+    """Write jobs into the caller's database, through the caller's connection. The caller commits.
 
-    A key that already waits there answers as it would in the store. If it is another payload's, nothing is written.
+    A key that already waits there answers as it would in the store. If it has another payload, nothing is written.
     """
     _check_not_ours(store, caller)
     jobs = [_recognizable(_from_now(job, wall)) for job in jobs]
@@ -81,12 +81,12 @@ def defer(store: Store, caller: CallersDatabase, jobs: Sequence[NewJob], wall: f
 
 
 def _from_now(job: NewJob, wall: float) -> NewJob:
-    """Have a delay count from now, not from when the relay comes by."""
+    """Make a delay count from now, not from when the relay comes by."""
     return msgspec.structs.replace(job, delay=0.0, at=wall + job.delay) if job.delay and job.at is None else job
 
 
 def _answer(caller: CallersDatabase, job: NewJob) -> Receipt | Conflict | None:
-    """Give what a key that already waits answers; None if it does not."""
+    """Return the answer for a key that already waits; None if it does not."""
     for owner, its_print in caller.ask(OWNER, (job.queue, job.idempotency_key)):
         return Receipt(owner, "duplicate", None) if its_print == job.fingerprint else Conflict(owner)
     return None
@@ -102,7 +102,7 @@ def _write(caller: CallersDatabase, job: NewJob) -> Receipt | Conflict:
 
 
 def file_of(theirs: CallersDatabase) -> str | None:
-    """Give the file of a caller's database; None for one in memory."""
+    """Return the file of a caller's database; None if it is in memory."""
     files = (os.fsdecode(file) for _, name, file in theirs.ask(DATABASES) if name == "main")
     return next(files, None) or None
 
@@ -118,7 +118,7 @@ def _check_not_ours(store: Store, caller: CallersDatabase) -> None:
 
 
 def _recognizable(job: NewJob) -> NewJob:
-    """Have a job recognized when it is handed over twice: by its id, or by a key once it is folded into another."""
+    """Make a job recognisable if it is handed over twice: by its id, or by a key if it may be folded into another."""
     if job.thread_key is None or job.idempotency_key is not None:
         return job
     if job.handler == HTTP:
@@ -127,7 +127,7 @@ def _recognizable(job: NewJob) -> NewJob:
 
 
 class Row(NamedTuple):
-    """A job that waits in the outbox, and what is wrong with its row, if it could not be read."""
+    """A job in the outbox, and what is wrong with its row if it could not be read."""
 
     seq: int
     job: NewJob
@@ -137,9 +137,9 @@ class Row(NamedTuple):
 class Outbox:
     """Relays a database's outbox: `async with` does so in the background, `relay` once. One relay per database will do.
 
-    A job whose key belongs to another payload becomes a letter, `idempotency_conflict`; a row that is no job becomes
-    one too, `parse_error`, in a queue of its own. One whose queue is full waits in the outbox, and what follows it in
-    that queue waits behind it.
+    A job whose key belongs to another payload becomes a letter, `idempotency_conflict`. A row that is not a job becomes
+    one too, `parse_error`, in a queue of its own. A job whose queue is full waits in the outbox, and later jobs of that
+    queue wait behind it.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Outbox:
         self._loop = self.loop()
 
     def loop(self) -> Loop:
-        """Give what looks every so many seconds, once it is started."""
+        """Return a loop that looks every so many seconds, once it is started."""
         return Loop("outbox", self._every, self._look)
 
     async def __aenter__(self) -> Self:
@@ -164,11 +164,11 @@ class Outbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop relaying; what is left waits in the outbox."""
+        """Stop relaying; the remaining jobs wait in the outbox."""
         await self.close()
 
     async def close(self) -> None:
-        """Stop, and let go of the connection."""
+        """Stop relaying, and close the connection."""
         await self._loop.stop()
         await self.table.close()
 
@@ -179,7 +179,7 @@ class Outbox:
             log.warning("the outbox cannot be relayed now and will be tried again: %s", error)
 
     async def relay(self) -> int:
-        """Hand over everything that is committed; give how many jobs left the outbox."""
+        """Hand over every committed job; return how many left the outbox."""
         await self._ready()
         rows = OutboxRows(self._store, self.table, self._refused)
         await Relay(self._store, rows).run()
@@ -201,11 +201,11 @@ class OutboxRows:
 
     @property
     def script(self) -> Write[Forward, bool]:
-        """The script that stores what was accepted just now: where the disk is low it stays where it is."""
+        """The script that stores jobs accepted just now: if the disk is low, they stay in the outbox."""
         return bring
 
     async def next_entries(self) -> Sequence[Row]:
-        """Give the next rows whose queues have room; a row that is no job becomes a letter at once."""
+        """Return the next rows whose queues have room; a row that is not a job becomes a letter at once."""
         while rows := await self._table.read(self._seen):
             self._seen = rows[-1].seq
             for row in rows:
@@ -217,22 +217,22 @@ class OutboxRows:
         return []
 
     def forward(self, row: Row) -> Forward:
-        """Store it as of now; it waits in the outbox while its queue is full."""
+        """Store the job as of now; it waits in the outbox while its queue is full."""
         return Forward(row.job, inf, partial(in_conflict, ttl=self._store.approval_ttl), limited=True)
 
     def apart(self, rows: Sequence[Row]) -> Iterator[list[Row]] | None:
-        """Split into single rows; behind one whose queue is full, those of its queue wait too."""
+        """Split into single rows; behind a row whose queue is full, the rows of that queue wait too."""
         return ([row] for row in rows if row.job.queue not in self._full) if len(rows) > 1 else None
 
     async def settle(self, rows: Sequence[Row], here: Sequence[bool]) -> None:
-        """Delete what is in the store; the others wait for room in their queues."""
+        """Delete the rows that are in the store; the others wait for room in their queues."""
         done = [row.seq for row, arrived in zip(rows, here, strict=True) if arrived]
         self._full |= {row.job.queue for row, arrived in zip(rows, here, strict=True) if not arrived}
         await self._table.delete(done)
         self.left += len(done)
 
     async def refuse(self, rows: Sequence[Row], error: Unforwardable) -> None:
-        """Leave a job alone that the store cannot take; if it is refused again, it becomes a letter."""
+        """Leave a job alone that the store cannot take; if it is refused again, make it a letter."""
         for row in rows:
             if row.seq not in self._refused:
                 self._refused.add(row.seq)
@@ -253,7 +253,7 @@ class OutboxRows:
 
 
 class Table:
-    """The outbox in the user's database, read and emptied in one thread, through a connection of theirs."""
+    """The outbox in the user's database, read and emptied by one thread, through a connection of theirs."""
 
     def __init__(self, store: Store, connect: Connect) -> None:
         if not callable(connect) or is_sqlite3(connect):
@@ -265,28 +265,28 @@ class Table:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._inherited: list[sqlite3.Connection | None] = []
-        """Connections of a parent process: SQLite allows a child not even to close them."""
+        """Connections of a parent process: SQLite does not even allow a child to close them."""
         self._thread = Threads(1, "standfast-outbox")
         self._process = os.getpid()
 
     async def read(self, after: int) -> list[Row]:
-        """Read the oldest jobs behind a number."""
+        """Read the oldest jobs after a number."""
         return [_row(*found) for found in await self._run(_read, (READ, after, ROWS_AT_ONCE))]
 
     async def find(self, job_id: str) -> Row | None:
-        """Read one job that is committed and not handed over, or say that it cannot be read."""
+        """Read one job that is committed and not handed over; raise if the outbox cannot be read."""
         self._begin_in_child()
         look = partial(self._use, _read, (FIND, job_id))
         rows = await asyncio.wrap_future(self._thread.submit(call_guarded, look, _refuse_unread))
         return next((_row(*found) for found in rows), None)
 
     async def delete(self, numbers: Sequence[int]) -> None:
-        """Delete what was handed over."""
+        """Delete the rows that were handed over."""
         if numbers:
             await self._run(_delete, numbers)
 
     async def close(self) -> None:
-        """Let go of the connection; the next use makes another."""
+        """Close the connection; the next use opens another."""
         self._begin_in_child()
         await asyncio.wrap_future(self._thread.submit(self._let_go))
 
@@ -295,14 +295,14 @@ class Table:
         return await asyncio.wrap_future(self._thread.submit(self._use, work, given))
 
     def _begin_in_child(self) -> None:
-        """Begin anew after a fork: a child has its parent's connection, and not its thread."""
+        """Start afresh after a fork: a child has its parent's connection, but not its thread."""
         if self._process != os.getpid():
             self._inherited.append(self._connection)
             self._connection, self._process = None, os.getpid()
             self._thread = Threads(1, "standfast-outbox")
 
     def _use(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
-        """Do the work; after an error the connection is not trusted any more."""
+        """Do the work; after an error the connection is no longer trusted."""
         with ExitStack() as broken:
             broken.callback(self._let_go)
             if self._connection is None:
@@ -327,7 +327,7 @@ def _refuse_unread(error: Exception) -> NoReturn:
 
 
 def _row(seq: int, job_id: object, text: Any) -> Row:
-    """Read a row. One that is no job must not stand in the way of those behind it."""
+    """Read a row. One that is not a job must not block the rows behind it."""
     try:
         return Row(seq, _decode(text))
     except (msgspec.DecodeError, TypeError) as error:
@@ -339,7 +339,7 @@ def _read(connection: sqlite3.Connection, query: tuple[Any, ...]) -> list[Any]:
     theirs = Sqlite3(connection)
     sql, *given = query
     rows = theirs.ask(sql, given) if theirs.ask(IS_THERE) else []
-    connection.rollback()  # some connections begin a transaction by themselves, and it would stand in the way
+    connection.rollback()  # some connections begin a transaction implicitly, which would be in the way
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The outboxes that this process can look into."""
+"""The outboxes that this process can read."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Outboxes:
         self._of_workers: list[Outbox] = []
 
     def add(self, outbox: Outbox, *, with_workers: bool) -> None:
-        """Remember one."""
+        """Add an outbox."""
         self._all.add(outbox)
         if with_workers:
             self._of_workers.append(outbox)
 
     def __bool__(self) -> bool:
-        """Tell whether there is any."""
+        """Return whether there is any."""
         return bool(self._all)
 
     def loops(self) -> Iterator[Loop]:
-        """Give what relays those of the workers, for one worker."""
+        """Return the loops that relay the workers' outboxes, for one worker."""
         return (outbox.loop() for outbox in self._of_workers)
 
     async def find(self, job_id: str) -> NewJob | None:
@@ -39,7 +39,7 @@ class Outboxes:
         return None
 
     async def close(self) -> None:
-        """Stop relaying for workers, and let go of every connection."""
+        """Stop relaying for workers, and close every connection."""
         for outbox in self._of_workers:
             await outbox.close()
         for outbox in list(self._all):

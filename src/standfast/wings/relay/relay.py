@@ -1,4 +1,4 @@
-"""Brings jobs into the store that were written down elsewhere first; their source forgets them once they are here.
+"""Brings jobs into the store that were first written elsewhere; their source deletes them once they are here.
 
 There are two sources: the spool of this host and the outbox of a user's database. A crash between any two lines
 brings a job again, and the store knows it by its id. A job that the store can never take holds up no other.
@@ -18,11 +18,11 @@ Item = TypeVar("Item")
 
 MOST_TOGETHER = 5000
 MOST_BYTES = 8 << 20
-"""What one transaction brings, also of jobs that were handed in together: it must end well within its deadline."""
+"""How much one transaction brings, even of jobs that were handed in together: it must end before its deadline."""
 
 
 class Entry(Protocol):
-    """A job where it waits."""
+    """A job in its source."""
 
     @property
     def job(self) -> NewJob:
@@ -33,26 +33,26 @@ EntryT = TypeVar("EntryT", bound=Entry)
 
 
 class Source(Protocol[EntryT]):
-    """Where jobs wait for the store."""
+    """A place where jobs wait for the store."""
 
     @property
     def script(self) -> Write[Forward, bool]:
         """The script that stores them."""
 
     async def next_entries(self) -> Sequence[EntryT]:
-        """Give the oldest ones that were not given yet; none if that is all for now."""
+        """Return the oldest jobs not yet returned; none if that is all for now."""
 
     def forward(self, entry: EntryT) -> Forward:
-        """Say how one is stored."""
+        """Return how to store one job."""
 
     def apart(self, entries: Sequence[EntryT]) -> Iterable[Sequence[EntryT]] | None:
-        """Split entries into parts that may be stored one after the other; None if they belong together."""
+        """Split jobs into parts that may be stored one after the other; None if they belong together."""
 
     async def settle(self, entries: Sequence[EntryT], here: Sequence[bool]) -> None:
-        """Forget those that are in the store now, and keep the others."""
+        """Delete those that are in the store now, and keep the others."""
 
     async def refuse(self, entries: Sequence[EntryT], error: Unforwardable) -> None:
-        """Deal with entries that the store cannot take."""
+        """Deal with jobs that the store cannot take."""
 
 
 class Relay(Generic[EntryT]):
@@ -63,13 +63,13 @@ class Relay(Generic[EntryT]):
         self._source = source
 
     async def run(self) -> None:
-        """Bring everything that waits, in order."""
+        """Bring every waiting job, in order."""
         while entries := await self._source.next_entries():
             for part in cut(entries):
                 await self.bring(part)
 
     async def bring(self, entries: Sequence[EntryT]) -> None:
-        """Store these, then have the source forget them."""
+        """Store these jobs, then let the source delete them."""
         try:
             here = await hand_over(self._store, self._source.script, [self._source.forward(each) for each in entries])
         except Unforwardable as error:
@@ -87,7 +87,7 @@ class Relay(Generic[EntryT]):
 
 
 async def hand_over(store: Store, script: Write[Item, bool], items: Sequence[Item]) -> list[bool]:
-    """Write these; tell of each whether it is here. What the store can never take is told apart from an outage."""
+    """Write items; answer for each whether it is here. An item the store can never take raises Unforwardable."""
     try:
         return await store.write_all(script, items)
     except store.faults as error:

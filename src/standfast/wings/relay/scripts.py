@@ -1,11 +1,11 @@
-"""Jobs that were written down elsewhere first and come into the store now, each once, however often it is brought.
+"""Scripts for jobs that were first written elsewhere and now come into the store, each once, however often brought.
 
-A spool brings what was accepted on some host earlier. It is stored as of then: its delay, age and place in the line
-count from its acceptance, and a queue that takes no more takes it all the same. An outbox brings what its caller has
-committed: a queue that is full leaves it there.
+A spool brings jobs that a host accepted earlier. They are stored as of then: delay, age and place in the line count
+from acceptance, and a full queue takes them all the same. An outbox brings jobs that their caller has committed; if the
+queue is full, they stay there.
 
-On PostgreSQL each leaves an alias, which says what became of its id: brought again, it is known, even if its job is
-long gone.
+On PostgreSQL each job leaves an alias, which says what became of its id: brought again, it is recognised, even if the
+job was pruned long ago.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from standfast.wings.threads import scripts as threads
 T = TypeVar("T")
 
 SAME_TIME = 1.0
-"""Jobs accepted within so many seconds are stored together, as of the first one's time: they are many after an outage.
+"""Jobs accepted within this many seconds are stored together, as of the first one's time: an outage leaves many.
 
-Those of threads are not: which of them is the latest depends on it.
+Jobs of threads are not, since their times decide which of them is the latest.
 """
 
 
 class Unforwardable(StandfastError):
-    """The store can take no such job, now or later: a mistake of ours, which must hold up no other job."""
+    """The store can take no such job, now or later: a mistake of ours, which must not hold up other jobs."""
 
 
 class Forward(NamedTuple):
-    """A job, the queue time of its acceptance, if that was earlier, and how to bury it if its key is another's."""
+    """A job, the queue time of its acceptance if that was earlier, and the letter to make if its key is another's."""
 
     job: NewJob
     accepted_at: float
     dead_job: Callable[[NewJob, Conflict], DeadJob]
     unsure: Callable[[NewJob], DeadJob] | None = None
-    """The dead job to insert if it may have been here before, which is unknown once completed jobs are pruned."""
+    """The letter to make if the job may have been stored before: unknown once completed jobs are pruned."""
     limited: bool = False
-    """Whether it waits where it is while its queue is full."""
+    """Whether it stays in its source while its queue is full."""
 
 
 @writes(newcomers=lambda brought: (each.job for each in brought))
 def forward(round_: Round, forwards: Sequence[Forward]) -> Script[list[bool]]:
-    """Store what is not known yet; tell of each whether it is here once this is committed."""
+    """Store the jobs that are not known yet; answer for each whether it is here once this is committed."""
     jobs = [each.job for each in forwards]
     yield from threads.lock(round_, threads.gates_of(jobs))
     known = {job_id for (job_id,) in (yield "known_aliases", {"ids": text([job.id for job in jobs])})}
@@ -67,11 +67,11 @@ def forward(round_: Round, forwards: Sequence[Forward]) -> Script[list[bool]]:
 
 
 bring = writes(room=ROOM_TO_ACCEPT, newcomers=lambda brought: (each.job for each in brought))(forward.run)
-"""The same for jobs that are accepted only now: where the disk is low they stay where they are."""
+"""The same for jobs that are accepted only now: if the disk is low, they stay in their source."""
 
 
 def _insert_forgotten(round_: Round, forwards: Sequence[Forward]) -> Script[tuple[set[str], set[str]]]:
-    """Bury what the store may have had and pruned; give their ids, and those of jobs whose key tells that they ran."""
+    """Make letters of jobs the store may have had and pruned; return their ids, and those whose key shows they ran."""
     unsure = [each for each in forwards if each.unsure is not None]
     if not unsure:
         return set(), set()
@@ -101,13 +101,13 @@ def _runs(forwards: Sequence[Forward]) -> Iterator[list[Forward]]:
 
 
 def _alike(first: Forward, each: Forward) -> bool:
-    """Tell whether two jobs can be stored by one call."""
+    """Return whether two jobs can be stored by one call."""
     plain = first.job.thread_key is None and each.job.thread_key is None
     return plain and first.accepted_at <= each.accepted_at <= first.accepted_at + SAME_TIME
 
 
 def _accept(round_: Round, run: Sequence[Forward]) -> Script[dict[str, str]]:
-    """Store jobs as of one time, or bury them; give by their ids those that are here now, and as which job."""
+    """Store jobs as of one time, or as letters; return the ids of those here now, and of the jobs they became."""
     at, limited = min(run[0].accepted_at, round_.now), run[0].limited
     then = round_.part(at, late=at < round_.now)
     answers = yield from _counted(enqueue(then, [each.job for each in run]), limited=limited)
@@ -124,7 +124,7 @@ def _accept(round_: Round, run: Sequence[Forward]) -> Script[dict[str, str]]:
 
 
 def _counted(script: Script[T], *, limited: bool = False) -> Script[T]:
-    """Run a script; without a limit it knows no `max_depth`, which refuses new jobs: these were accepted."""
+    """Run a script. Without a limit it sees no `max_depth`, which refuses new jobs: these were accepted before."""
     try:
         step = next(script)
         while True:

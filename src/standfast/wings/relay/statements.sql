@@ -2,8 +2,8 @@
 
 -- name: write_aliases (postgres only)
 -- locks: aliases
--- Which job answers for an id: its own, or the one that took it in. The first word counts. SQLite has nothing to remember:
--- what is folded there was answered by that very file.
+-- Which job an id stands for: its own, or the one that it was folded into. The first entry counts. SQLite needs none: jobs that
+-- are folded there were answered by the same file.
 INSERT INTO alias (id, owner, at) :rows(text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 

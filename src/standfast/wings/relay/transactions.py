@@ -1,7 +1,7 @@
-"""`tx=`: a job that is there exactly if the caller's own transaction commits.
+"""`tx=`: a job that exists exactly if the caller's own transaction commits.
 
-On the store's own PostgreSQL it is written where it belongs, through the caller's connection. A user's SQLite database
-is never the store's, so there it is written to an outbox, and a relay brings it here.
+On the store's own PostgreSQL the job is written in its place, through the caller's connection. A user's SQLite database
+is never the store's, so the job goes to an outbox there, and a relay brings it here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Transactions:
         self._clock = clock
 
     async def enqueue(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Write all of these jobs, or none; their receipts say what is so once the caller commits."""
+        """Write all of these jobs, or none; their receipts are true once the caller commits."""
         tx = unwrapped(tx)
         deferred = in_callers_database(tx, partial(self._defer, jobs))
         if deferred is not None:

@@ -1,4 +1,4 @@
-"""What waits in this host's spool, or in an outbox, as people see it."""
+"""The jobs that wait in this host's spool or in an outbox, as people see them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_OUTBOX = "no relay has brought it from its outbox yet"
 
 
 class SpooledJob(NamedTuple):
-    """One job that waits for the server, for how many seconds, and why it is not there."""
+    """One job that waits for the server, for how many seconds, and why."""
 
     id: str
     queue: str
@@ -40,7 +40,7 @@ class SpoolStatus(NamedTuple):
 
     @property
     def issue(self) -> str | None:
-        """Word what health says."""
+        """The issue that health reports, if there is one."""
         if self.trouble is not None:
             return f"spool: {self.path} cannot be used: {self.trouble}"
         if not self.oldest:
@@ -51,7 +51,7 @@ class SpoolStatus(NamedTuple):
         return f"spool: {jobs} on this host, in {self.path}, {waited}: {first.reason}"
 
     def summary(self) -> dict[str, Any]:
-        """Say where it is, how much waits there, how long, and why; for health."""
+        """Return where the spool is, how many jobs wait there, how long, and why; for health."""
         first = self.oldest[0] if self.oldest else None
         return {
             "path": self.path,
@@ -61,12 +61,12 @@ class SpoolStatus(NamedTuple):
         }
 
     def display(self) -> dict[str, Any]:
-        """Lay it out for stats, with the oldest jobs."""
+        """Return the spool with its oldest jobs, for stats."""
         return {**self.summary(), "entries": [each._asdict() for each in self.oldest]}
 
 
 def spool_status(spool: Spool, now: Stamp, refusal: Exception | None) -> SpoolStatus:
-    """Tell what a spool holds; `refusal` is why nothing of it can be brought now."""
+    """Return the state of a spool; `refusal` is why nothing can be brought now."""
     oldest = [
         SpooledJob(entry.job.id, entry.job.queue, round(now.since(entry.accepted), 3), why(entry, refusal))
         for entry in spool.entries(SHOWN)
@@ -75,27 +75,27 @@ def spool_status(spool: Spool, now: Stamp, refusal: Exception | None) -> SpoolSt
 
 
 def why(entry: Entry, refusal: Exception | None) -> str:
-    """Say why a job is not there yet: what was said of this one, what keeps all of them here, or what was met first."""
+    """Say why a job is not there yet: its own refusal, the present reason for all, or the reason it was spooled."""
     return entry.reason if entry.tries or refusal is None else server_message(refusal)
 
 
 def server_message(error: BaseException) -> str:
-    """Give what the server or its driver said, without our advice for the call that met it."""
+    """Return what the server or its driver said, without our advice to the caller."""
     return str(error.__cause__ or error).strip().partition("\n")[0]
 
 
 def view(entry: Entry, refusal: Exception | None) -> JobView:
-    """Give a job as it will be once it is there; its view is `spooled`, and its reason why."""
+    """Return a job as it will be in the store; its view is `spooled`, and its reason why."""
     return _as_it_will_be(entry.job, entry.accepted.wall, "spooled", why(entry, refusal))
 
 
 def view_deferred(job: NewJob, wall: float) -> JobView:
-    """Give a job of an outbox as it would be if it were brought now; its view is `deferred`."""
+    """Return a job of an outbox as it would be if it were brought now; its view is `deferred`."""
     return _as_it_will_be(job, wall, "deferred", IN_OUTBOX)
 
 
 async def explain(job: JobView) -> str:
-    """Say in a sentence why a job is not in the store yet."""
+    """Say in one sentence why a job is not in the store yet."""
     if job.view == "deferred":
         return (
             f"It waits in the outbox of your database: it is committed there, and sf.outbox() brings it here every "
@@ -111,6 +111,6 @@ def _as_it_will_be(waiting: NewJob, at: float, view_name: str, reason: str) -> J
     due_at = at + waiting.delay if waiting.at is None else waiting.at
     times = {"created_at": at, "entered_at": at, "due_at": due_at, "expires_at": waiting.expires}
     row = {**empty, **job, **counts, **times, "state": State.QUEUED, "priority": waiting.priority or 0}
-    row["fingerprint"] = None  # that of a failure: it has none
+    row["fingerprint"] = None  # a failure's fingerprint, which it does not have
     shown = job_view(JobRecord(JobRow(**row), []), now=at, skew=0.0)
     return msgspec.structs.replace(shown, view=view_name, reason=reason)

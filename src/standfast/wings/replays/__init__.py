@@ -1,1 +1,1 @@
-"""How a letter goes back to work: the same way whoever asks for it."""
+"""How a letter goes back to work: in the same way for every caller."""

@@ -30,11 +30,11 @@ from standfast.wings.workflows import scripts as workflows
 from standfast.wings.workflows.parents import fetch_result
 
 LOOKS_AT_ONCE = 20
-"""How many letters' effects are looked at side by side."""
+"""How many letters' effects are checked at the same time."""
 
 
 class Returning:
-    """Decides how letters go: resolved if their effects are there, else replayed."""
+    """Decides what happens to letters: resolved if their effects are there, else replayed."""
 
     def __init__(self, store: Store, registry: Registry | None = None, verifier: Verifier | None = None) -> None:
         self._store = store
@@ -50,12 +50,12 @@ class Returning:
         reason: str | None,
         kind: Kind = "replay",
     ) -> Transition:
-        """Decide how a letter goes: resolved if every effect is there, else replayed, once it was `ruled`.
+        """Decide what happens to a letter: resolved if every effect is there, else replayed, once it was `ruled`.
 
-        A handler that is resumed behind its effects is replayed all the same: the code behind them is not done.
+        A handler that resumes behind its effects is replayed all the same: the code after them has not run.
         """
         landed = may_have_landed(letter)
-        # What never entered its handler cannot have done what is there.
+        # A job that never entered its handler cannot have caused an effect that is there.
         entered = record.row.attempts or landed == Landed.MAYBE
         found = await self.looked(record) if entered else None
         is_there = found is not None and found.verdict == Verdict.VERIFIED
@@ -73,9 +73,9 @@ class Returning:
         return _chained(decided, decision, letter.id)
 
     def known_landed(self, record: JobRecord) -> bool:
-        """Tell whether a letter needs nothing more, by the ledger: every declared effect has its receipt.
+        """Return whether a letter needs nothing more, by the ledger: every declared effect has its receipt.
 
-        Nothing is looked at. One whose handler is resumed needs to run.
+        No check is called. A letter whose handler resumes needs to run.
         """
         row = record.row
         handler: Handler | None = self._registry.find(row.queue, row.handler)
@@ -89,7 +89,7 @@ class Returning:
         return handler is not None and resumes(handler.declaration.when_landed, record.effects)
 
     async def verified(self, record: JobRecord) -> VerifyResult:
-        """Look at the effects of a letter; raise unless all of them are there."""
+        """Check the effects of a letter; raise unless all of them are there."""
         row = record.row
         word = "if you know that it is done, give result= (--result), which is your word"
         if self._registry.find(row.queue, row.handler) is None:
@@ -116,7 +116,7 @@ class Returning:
                 )
 
     async def looked(self, record: JobRecord) -> VerifyResult | None:
-        """Look at the effects of a letter, if its handler is here, declares some, and can read the payload."""
+        """Check the effects of a letter, if its handler is here, declares some, and can read the payload."""
         row = record.row
         handler: Handler | None = self._registry.find(row.queue, row.handler)
         if handler is None or not handler.has_effects:
@@ -131,7 +131,7 @@ class Returning:
 
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
-    """Have a replay chained with what the policy said about it, and land only while that policy is in force."""
+    """Chain a replay with the policy's ruling on it, and let it be written only while that policy is in force."""
     decision = decided.rider(Decision)
     if decision is None or decided.move != Move.REPLAY:
         return decided
@@ -142,13 +142,13 @@ def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
 
 
 def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
-    """Tell of another policy that was in force when the letter died."""
+    """Name the policy that was in force when the letter died, if it was another one."""
     before = letter.policy_snapshot
     return {} if before is None or snapshot is None or before == snapshot else {"died_under": before}
 
 
 def told(decided: Transition, by: str) -> dict[str, str]:
-    """Say how a letter went."""
+    """Say what happened to a letter, and why."""
     sighted = findings_of(decided).looks
     looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in sighted)
     if decided.move == Move.RESOLVE:
@@ -169,7 +169,7 @@ def resolution(
     reason: str | None,
     result: str | None = None,
 ) -> Transition:
-    """End a letter whose effects were found, or by a person's word."""
+    """End a letter because its effects were found, or because a person says so."""
     decided = resolve(
         standing(record.row),
         by=by,
@@ -192,10 +192,10 @@ def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> 
 
 
 def wanted_by(record: JobRecord) -> tuple[str, ...]:
-    """Name everybody whose work a letter is."""
+    """Name everybody who wants a letter's work."""
     return msgspec.json.decode(record.row.details, type=Details).wanted_by
 
 
 def standing(row: JobRow) -> JobRef:
-    """Give where a job stands, for a decision about it."""
+    """Return a reference to a job in its present state, for a decision about it."""
     return JobRef(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)

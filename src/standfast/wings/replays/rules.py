@@ -1,4 +1,4 @@
-"""What a person may do to a letter: replay, resolve, discard. The same answers from every door."""
+"""What a person may do to a letter: replay, resolve, discard. Every door gives the same answers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def replay(
 ) -> Transition | Refusal:
     """Put a letter back to work: same job, id, key and payload, in a new round.
 
-    `attempt` was its last one, `looks` what was seen of its effects just now. If any attempt may have landed, this is
-    written down as a possible duplicate first.
+    `attempt` was its last one, `looks` the results of checking its effects just now. If any attempt may have landed,
+    this is recorded as a possible duplicate first.
     """
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")

@@ -127,7 +127,7 @@ def _row(schedule: dict[str, Any], at: datetime) -> list[str | Cell]:
 
 
 def _runs(schedule: dict[str, Any]) -> str:
-    """Give the next runs and the zone of their times, which is each schedule's own."""
+    """Format the next runs, with the schedule's own time zone."""
     runs = ", ".join(f"{run:%a %Y-%m-%d %H:%M:%S}" for run in schedule["next_runs"])
     return f"{runs} {schedule['tz']}" if runs else ""
 

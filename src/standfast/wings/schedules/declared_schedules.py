@@ -1,8 +1,8 @@
-"""Schedules that stand beside the handlers (`sf.schedule`): published by workers and servers, paused when gone.
+"""Schedules declared next to the handlers (`sf.schedule`): published by workers and servers, paused when gone.
 
-A schedule is gone when no process that declares it was heard of for a while, and a process that works has the code it
-stood in, and it is not there any more. A process that merely does not import that code says nothing about it: several
-applications may share a store, and old and new code run side by side during an upgrade.
+A schedule is gone when no process has declared it for a while, and a running process has the code that declared it,
+but not the schedule. A process that merely does not import that code says nothing about it: several applications may
+share a store, and old and new code run side by side during an upgrade.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from standfast.wings.schedules.verbs import Schedules
 log = logging.getLogger("standfast.queue")
 
 EVERY = 20.0
-"""Seconds between two signs of life of a process for the schedules it declares."""
+"""Seconds between two heartbeats of a process for the schedules it declares."""
 SILENCE = 90.0
-"""Seconds without such a sign after which a schedule may be gone."""
+"""Seconds without such a heartbeat after which a schedule may be gone."""
 
 Ask = dict[str, Any]
-"""What `Schedules.add` is given."""
+"""The arguments of `Schedules.add`."""
 
 
 class DeclaredSchedules:
@@ -41,24 +41,24 @@ class DeclaredSchedules:
         self._store = store
         self._schedules = schedules
         self._queues = queues
-        """Gives the queues that this process declares or serves."""
+        """Returns the queues that this process declares or serves."""
         self._asked: dict[str, tuple[str, Ask]] = {}
         self._published: dict[str, str] = {}
-        """By name, the specifications that were published."""
+        """The published specifications, by name."""
 
     def declare(self, name: str, module: str, **asked: Any) -> None:
-        """Take note of a schedule; what is wrong with its times is said now."""
+        """Note a schedule. An error in its times is raised now."""
         if name in self._asked:
             raise ConfigurationError(f"schedule {name!r} is declared twice; give one of them another name")
         self._schedules.check_times(name, **asked)
         self._asked[name] = (main_module() if module == "__main__" else module, asked)
 
     def take_over(self, other: DeclaredSchedules) -> None:
-        """Have what was declared elsewhere too: for tests that move an application to another store."""
+        """Copy the declarations of another one: for tests that move an application to another store."""
         self._asked |= other._asked
 
     async def publish(self) -> None:
-        """Put in force what is declared here and not published yet."""
+        """Store what is declared here and not published yet."""
         for name in [each for each in self._asked if each not in self._published]:
             module, asked = self._asked[name]
             known = await self._schedules.put(name, **asked)
@@ -69,7 +69,7 @@ class DeclaredSchedules:
             self._published[name] = known.spec
 
     async def keep_up(self) -> None:
-        """Publish what is new, give a sign of life, and pause what is gone from the code."""
+        """Publish what is new, renew what is published, and pause what is gone from the code."""
         await self.publish()
         if self._published:
             await self._store.write(scripts.renew, sorted(self._published))
@@ -84,22 +84,22 @@ class DeclaredSchedules:
             log.warning(what, request.name, module)
 
     def statement(self) -> dict[str, Any]:
-        """Give what this process declares, for others to compare; heartbeats ask from a thread of their own."""
+        """Return what this process declares, to compare it with others; heartbeats call it from their own thread."""
         return {f"schedule {name}": spec for name, spec in self._published.copy().items()}
 
     def forget(self) -> None:
-        """Publish again at the next start: it may be another store by then."""
+        """Publish again at the next start: the store may be another one by then."""
         self._published.clear()
 
     def _is_gone(self, row: DeclaredRow) -> bool:
-        """Tell whether this process has the code that declared a schedule, and the schedule is not in it."""
+        """Return whether this process has the code that declared a schedule, and that code no longer declares it."""
         if row.name in self._asked or self._queues().isdisjoint(msgspec.json.decode(row.queues, type=list[str])):
             return False
         return row.module == main_module() or row.module in sys.modules or _was_removed(row.module)
 
 
 def _was_removed(module: str) -> bool:
-    """Tell whether a module is not there any more, though the package it belonged to is in use here."""
+    """Return whether a module no longer exists, although the package it belonged to is in use here."""
     package, _, rest = module.partition(".")
     if not rest or package not in sys.modules:
         return False
@@ -110,7 +110,7 @@ def _was_removed(module: str) -> bool:
 
 
 def main_module() -> str:
-    """Name the main program as something that stays the same from start to start."""
+    """Name the main program so that the name stays the same from start to start."""
     main = sys.modules["__main__"]
     if main.__spec__ is not None:  # python -m application
         return str(main.__spec__.name)

@@ -1,4 +1,4 @@
-"""Scripts for schedules that stand in an application's code."""
+"""Scripts for schedules that an application's code declares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.wings.schedules.scripts import NextRun, hint, locked, stored
 
 
 class DeclaredRow(NamedTuple):
-    """A schedule that code declares, or did. Field order is the statement's."""
+    """A schedule that code declares or declared. Fields are in the order of the statement's columns."""
 
     name: str
     module: str
@@ -24,7 +24,7 @@ class DeclaredRow(NamedTuple):
 
 
 class DeclaredUpsert(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that this process declares; `following` is its next run, if it was paused because no code did."""
+    """A schedule that this process declares; `following` is its next run, if it was paused as gone from the code."""
 
     name: str
     module: str
@@ -45,7 +45,7 @@ def gone(now: float) -> Script[list[tuple[str, str, float]]]:
 
 @writes(separate=True)
 def declare(round_: Round, declared: Sequence[DeclaredUpsert]) -> Script[list[None]]:
-    """Note that code declares schedules. One that was paused because none did goes on."""
+    """Record that code declares these schedules. A schedule that was paused as gone from the code is resumed."""
     for each in sorted(declared, key=lambda each: each.name):
         schedule = yield from locked(each.name)
         row = yield from _locked_row(each.name)
@@ -62,14 +62,14 @@ def declare(round_: Round, declared: Sequence[DeclaredUpsert]) -> Script[list[No
 
 @writes(separate=True)
 def renew(round_: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]:
-    """Note that a live process still declares these."""
+    """Record that a live process still declares these schedules."""
     for names in batches:
         yield "renew_declared_schedules", {"names": text(sorted(names)), "now": round_.now}
     return [None] * len(batches)
 
 
 class GoneRequest(NamedTuple):
-    """A schedule that no code declares, unless somebody was heard of that does since `silent_since`."""
+    """A schedule that no code declares, unless a process has declared it since `silent_since`."""
 
     name: str
     silent_since: float
@@ -77,7 +77,7 @@ class GoneRequest(NamedTuple):
 
 @writes(separate=True)
 def pause_gone(round_: Round, requests: Sequence[GoneRequest]) -> Script[list[bool]]:
-    """Pause schedules that are gone from the code; tell which. What a person has paused is left as it is."""
+    """Pause schedules that are gone from the code; answer which. What a person has paused is left as it is."""
     answers = []
     for name, silent_since in sorted(requests):
         schedule = yield from locked(name)

@@ -8,7 +8,7 @@ from standfast.server.token_view import values_for
 
 
 async def schedules(visit: Visit) -> RenderedPage:
-    """Show what comes by the clock."""
+    """Show the schedules."""
     found = (each for each in await visit.sf.schedules.list() if visit.grant.reaches(each["queue"]))
     return RenderedPage("schedules.html", {"schedules": values_for(found, visit.grant)})
 

@@ -16,7 +16,7 @@ from standfast.wings.schedules.shapes import ScheduleList, ShownSchedule
 
 
 class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule to be put in force: one of cron, every and at."""
+    """A schedule to store: give one of cron, every and at."""
 
     name: str
     queue: str
@@ -37,14 +37,14 @@ async def schedules(call: Call) -> Answer:
 
 
 async def add_schedule(call: Call) -> Answer:
-    """Put a schedule in force; the same once more changes nothing."""
+    """Store a schedule; repeating the same request changes nothing."""
     given: dict[str, Any] = msgspec.structs.asdict(call.body)
     await check_takes_work(call, given["queue"])
     if given["name"] in await _out_of_reach(call):
         raise Problem(403, "forbidden", "a schedule of another queue has this name", "Choose another name.")
     name, queue = given.pop("name"), given.pop("queue")
     options: dict[str, Any] = {"by": call.grant.person, **given}
-    if call.grant.is_agent:  # what an agent has done at times is its session's, too
+    if call.grant.is_agent:  # jobs that an agent schedules belong to its session, too
         options["session"] = call.grant.session
     return Answer(await call.sf.schedules.add(name, queue, options.pop("payload"), **options))
 
@@ -60,7 +60,7 @@ def _turn(verb: str) -> Any:
 
 
 async def _out_of_reach(call: Call) -> set[str]:
-    """Name the schedules that the caller may not see."""
+    """Return the names of the schedules that the caller may not see."""
     if call.grant.queues is None:
         return set()
     return {each["name"] for each in await call.sf.schedules.list() if not call.grant.reaches(each["queue"])}

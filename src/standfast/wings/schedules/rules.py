@@ -1,7 +1,7 @@
-"""When does a schedule run? Moments in, ticks out: arithmetic on seconds, without a clock.
+"""When does a schedule run? Times in, ticks out: arithmetic on seconds, without a clock.
 
-Cron expressions and single times are wall time. Intervals count from their anchor in the queue's own time, so that
-neither a busy worker nor a wall clock that is set makes them drift.
+Cron expressions and single times are wall time. Intervals count from their anchor in queue time, so that neither a
+busy worker nor a change of the wall clock makes them drift.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from standfast.wings.records.figures import span
 Missed = Literal["latest", "skip", "all"]
 
 GRACE = 60.0
-"""Seconds by which the last tick may be late and still count as on time."""
+"""How many seconds late the last tick may be and still count as on time."""
 MOST_CAUGHT_UP = 100
-"""How many missed ticks `all` makes up for, the most recent ones."""
+"""How many missed ticks `all` makes up for: the most recent ones."""
 MOST_COUNTED = 10_000
-"""Missed ticks of a cron expression are counted one by one, up to here."""
+"""Up to this many missed ticks of a cron expression are counted one by one."""
 OVERDUE_AFTER = 60.0
 """Seconds after which a run that did not happen is an issue."""
 FIRST_WINDOW = 3600.0
 APART = 0.001
-"""Seconds between moments that are told one after the other."""
+"""Seconds between wall times that would otherwise repeat."""
 FIELDS = "write five fields: minute, hour, day of the month, month, day of the week"
 
 
 class Due(NamedTuple):
-    """The ticks of a span: how many there are, and the last of them."""
+    """The ticks of a period: how many there are, and the last of them."""
 
     number: int
     last: list[float]
@@ -48,23 +48,23 @@ class Cron(msgspec.Struct, frozen=True):
     zone: tzinfo
 
     def after(self, moment: float) -> float | None:
-        """Give the first tick behind a moment."""
+        """Return the first tick after a moment."""
         return next(self._from(moment), None)
 
     def due(self, first: float, now: float, most: int) -> Due:
-        """Give the ticks from the first one up to now."""
+        """Return the ticks from the first one up to now."""
         ticks = takewhile(lambda tick: tick <= now, self._from(first - 1))
         kept: deque[float] = deque(maxlen=most)
         count = 0
         for tick in ticks:
             kept.append(tick)
             count += 1
-            if count == MOST_COUNTED:  # what is left may be millions: only its end is looked for
+            if count == MOST_COUNTED:  # millions may be left: look only for the last ones
                 return Due(count, self._latest(tick, now, most) or list(kept))
-        return Due(count, list(kept)) if kept else Due(1, [first])  # the zone's rules changed since it was computed
+        return Due(count, list(kept)) if kept else Due(1, [first])  # the zone's rules changed since
 
     def _latest(self, start: float, now: float, most: int) -> list[float]:
-        """Look back from now, ever further, until there are enough."""
+        """Search back from now, over longer and longer periods, until there are enough ticks."""
         window = FIRST_WINDOW
         while True:
             begin = max(start, now - window)
@@ -74,25 +74,25 @@ class Cron(msgspec.Struct, frozen=True):
             window *= 2
 
     def _from(self, moment: float) -> Iterator[float]:
-        """Walk the ticks behind a moment. In the hour that comes twice, what is before it is left out."""
-        from cronsim import CronSim  # noqa: PLC0415 - only who has schedules needs it
+        """Yield the ticks after a moment. In the hour that comes twice, ticks before the moment are left out."""
+        from cronsim import CronSim  # noqa: PLC0415 - only applications with schedules need it
 
         ticks = CronSim(self.text, datetime.fromtimestamp(moment, self.zone))
         return (tick for tick in (each.timestamp() for each in ticks) if tick > moment)
 
 
 class Every(msgspec.Struct, frozen=True):
-    """An interval, in the time its anchor is in. A tick is computed from its number: adding up would drift."""
+    """An interval, in the clock of its anchor. A tick is computed from its number: adding up would drift."""
 
     seconds: float
     anchor: float
 
     def after(self, moment: float) -> float:
-        """Give the first tick behind a moment; the anchor itself is none."""
+        """Return the first tick after a moment; the anchor itself is not a tick."""
         return self._tick(max(1, self._number(moment) + 1))
 
     def due(self, first: float, now: float, most: int) -> Due:
-        """Give the ticks from the first one up to now."""
+        """Return the ticks from the first one up to now."""
         begin, end = self._number(first), self._number(now)
         return Due(end - begin + 1, [self._tick(n) for n in range(max(begin, end - most + 1), end + 1)])
 
@@ -100,7 +100,7 @@ class Every(msgspec.Struct, frozen=True):
         return self.anchor + number * self.seconds
 
     def _number(self, moment: float) -> int:
-        """Give the number of the last tick up to a moment; a quotient may be off by one where it is rounded."""
+        """Return the number of the last tick up to a moment; rounding may make the quotient off by one."""
         number = int((moment - self.anchor) // self.seconds)
         return next(n for n in (number + 1, number, number - 1) if self._tick(n) <= moment)
 
@@ -111,11 +111,11 @@ class Once(msgspec.Struct, frozen=True):
     at: float
 
     def after(self, moment: float) -> float | None:
-        """Give the time if it is still ahead."""
+        """Return the time if it is still to come."""
         return self.at if self.at > moment else None
 
     def due(self, first: float, now: float, most: int) -> Due:
-        """Give the time, which has come."""
+        """Return the time, which has come."""
         del first, now, most
         return Due(1, [self.at])
 
@@ -124,7 +124,7 @@ Times = Cron | Every | Once
 
 
 class Plan(NamedTuple):
-    """What is to be done about a schedule now: which ticks run, how many never will, and which comes next."""
+    """What to do about a schedule now: which ticks run, how many are missed for good, and which tick is next."""
 
     runs: list[float]
     missed: int
@@ -134,7 +134,7 @@ class Plan(NamedTuple):
 def plan(times: Times, first: float, now: float, missed: Missed) -> Plan:
     """Decide about everything that is due, from the first tick that has not run yet.
 
-    Of several that are due, all but the last were missed; the last one was if it is late by more than the grace.
+    Of several due ticks, all but the last were missed; so was the last one if it is late by more than the grace.
     """
     due = times.due(first, now, MOST_CAUGHT_UP if missed == "all" else 1)
     on_time = now - due.last[-1] <= GRACE
@@ -143,9 +143,9 @@ def plan(times: Times, first: float, now: float, missed: Missed) -> Plan:
 
 
 def wall_times(ticks: Iterable[float], to_wall: float, last: float | None) -> list[float]:
-    """Give the wall times by which ticks of an interval are told, each once and behind the last that was told.
+    """Return the wall times to show for ticks of an interval, each once and later than the last one shown.
 
-    Where the clock was set back, ticks go on and their wall times would come again: those are told a millisecond apart
+    If the clock was set back, ticks continue and their wall times would repeat. They are then shown a millisecond apart
     until the clock has caught up.
     """
     walls: list[float] = []
@@ -157,16 +157,16 @@ def wall_times(ticks: Iterable[float], to_wall: float, last: float | None) -> li
 
 
 def earlier_tick(times: Times, following: float | None, now: float) -> float | None:
-    """Give the tick that comes before the one that is waited for: the clock was set back since. None if there is none.
+    """Return the tick before the one the schedule waits for, if the clock was set back since; None if there is none.
 
-    A tick that ran already is known by its time, and does not run again.
+    A tick that already ran is known by its time, and does not run again.
     """
     nearest = times.after(now)
     return nearest if nearest is not None and following is not None and nearest < following else None
 
 
 def check_cron(text: str, zone: tzinfo, now: float) -> None:
-    """Refuse a cron expression that cannot be read, and one whose time never comes."""
+    """Refuse a cron expression that cannot be read, or whose time never comes."""
     from cronsim import CronSimError  # noqa: PLC0415 - likewise
 
     try:
@@ -181,14 +181,14 @@ def check_cron(text: str, zone: tzinfo, now: float) -> None:
 
 
 def spread(name: str, tick: float, following: float | None, jitter: float) -> float:
-    """Give the delay of a tick, from 0 to `jitter` and never up to the next one: the same in every process."""
+    """Return the delay of a tick: from 0 to `jitter`, never up to the next tick, and the same in every process."""
     room = jitter if following is None else min(jitter, following - tick)
     drawn = hashlib.sha256(f"{name}\0{tick!r}".encode()).digest()[:7]
     return room * int.from_bytes(drawn) / (1 << 56)
 
 
 class LateSchedule(NamedTuple):
-    """A schedule whose run is overdue, by so many seconds, or whose queue is paused."""
+    """A schedule whose run is `overdue` by so many seconds, or whose queue is paused."""
 
     name: str
     queue: str
@@ -197,7 +197,7 @@ class LateSchedule(NamedTuple):
 
 
 def issues_of_gone(rows: Iterable[tuple[str, str, float]]) -> Iterator[str]:
-    """Word which schedules are paused because no code declares them any more: name, module, for how many seconds."""
+    """Word the schedules that are paused because no code declares them any more: name, module, for how many seconds."""
     for name, module, age in rows:
         yield (
             f"schedule {name}: it is gone from the code of {module}, and paused since {span(age)}; "

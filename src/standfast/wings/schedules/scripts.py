@@ -1,7 +1,7 @@
-"""Scripts for schedules: recurring jobs, each tick once, by whichever worker is first.
+"""Scripts for schedules: recurring jobs, each tick enqueued once, by the first worker that gets to it.
 
-A tick is planned outside: which ticks are due and which comes next is arithmetic. The transaction that writes it holds
-the schedule's row, looks whether the plan still fits, and writes the jobs, their ticks and the next run together.
+A tick is planned outside the transaction: which ticks are due and which comes next is arithmetic. The transaction
+locks the schedule's row, checks that the plan still fits, and writes the jobs, their ticks and the next run together.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from standfast.store.steps import Round, Script, text
 from standfast.wings.threads import scripts as threads
 
 BITE = 1000
-"""How many schedules one look takes up."""
+"""How many due schedules are read at once."""
 KEEP_TICKS = 7 * 86400.0
 KEEP_ENDED = 30 * 86400.0
-"""Seconds for which a single time that is over stays in the list."""
+"""Seconds for which a one-time schedule stays in the list after it ended."""
 MOST_SHOWN = 50
 SOON = 60.0
-"""Seconds within which a next run wakes the workers."""
+"""A next run within this many seconds wakes the workers."""
 
 
 class Schedule(NamedTuple):
-    """A schedule as the store has it. `last_tick` is wall time."""
+    """A schedule as stored. `last_tick` is wall time."""
 
     name: str
     queue: str
@@ -51,7 +51,7 @@ class Schedule(NamedTuple):
 
     @property
     def following(self) -> float | None:
-        """The next tick, in the time that its kind of schedule goes by."""
+        """The next tick: queue time for an interval, wall time for the others."""
         return self.next_wall if self.next_at is None else self.next_at
 
 
@@ -62,14 +62,14 @@ class NextRun(NamedTuple):
     wall: float | None = None
 
     def seconds(self, round_: Round) -> float | None:
-        """Give how far that is."""
+        """Return how many seconds away that is."""
         if self.at is not None:
             return self.at - round_.now
         return None if self.wall is None else self.wall - round_.now - round_.skew
 
 
 class ScheduleUpsert(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule on its way in; `following` counts where its times are new."""
+    """A schedule to store; `following` counts only if its times are new."""
 
     name: str
     queue: str
@@ -84,7 +84,7 @@ Change = Literal["added", "changed", "unchanged"]
 
 
 class PauseRequest(NamedTuple):
-    """A schedule to be paused, or to go on from `following`, as long as its times are still these."""
+    """A schedule to pause, or to resume at `following`, as long as its times are still `timing`."""
 
     name: str
     timing: str
@@ -97,24 +97,24 @@ Runs = list[tuple[float, NewJob]]
 
 
 class TickDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided about a schedule as it was seen: which ticks run, each as a job, and which comes next."""
+    """What was decided about a schedule as it was read: which ticks run, each as a job, and which comes next."""
 
     seen: Schedule
     runs: tuple[tuple[float, NewJob], ...]
     following: NextRun
     wall_times: dict[float, float] = {}
-    """The wall time by which each tick that runs is told."""
+    """The wall time to show for each tick that runs."""
     missed: int = 0
 
 
-# --- asking for something again and again
+# --- adding, pausing, removing
 
 
 @writes(separate=True)
 def put(round_: Round, puts: Sequence[ScheduleUpsert]) -> Script[list[Change]]:
-    """Store schedules, or change them. One whose times did not change keeps its anchor, its pause and its next run."""
+    """Store or change schedules. A schedule whose times did not change keeps its anchor, its pause and its next run."""
     answers: list[Change] = []
-    yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # one that is not there has no row
+    yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # a new one has no row to lock
     for each in puts:
         known = yield from locked(each.name)
         if known is not None and known.spec == each.spec:
@@ -141,31 +141,31 @@ def _write(round_: Round, each: ScheduleUpsert, known: Schedule | None) -> Scrip
 
 
 def stored(round_: Round, following: NextRun) -> dict[str, Any]:
-    """Give the columns of a next run."""
+    """Return the columns of a next run."""
     ended = following == NextRun()
     return {"next_at": following.at, "next_wall": following.wall, "ended_at": round_.now if ended else None}
 
 
 def hint(round_: Round, following: NextRun) -> None:
-    """Have workers look when a run comes earlier than they may know."""
+    """Wake the workers if a run comes earlier than they may know."""
     seconds = following.seconds(round_)
     if seconds is not None and seconds < SOON:
         round_.note_work(TIMETABLE, seconds)
 
 
 def locked(name: str) -> Script[Schedule | None]:
-    """Read a schedule that stays as it is until the round ends."""
+    """Read a schedule, and lock it until the round ends."""
     return next((Schedule(*row) for row in (yield "lock_schedule", {"name": name})), None)
 
 
 @writes(separate=True)
 def pause(round_: Round, pausings: Sequence[PauseRequest]) -> Script[list[bool | None]]:
-    """Pause schedules or let them go on; answer None for an unknown one, False where its times have changed."""
+    """Pause or resume schedules; answer None for an unknown one, False for one whose times have changed."""
     answers: list[bool | None] = []
     for name, timing, paused, following in pausings:
         known = yield from locked(name)
         answers.append(None if known is None else known.timing == timing)
-        if known is not None and known.timing == timing:  # a person has decided; the code may be what it likes
+        if known is not None and known.timing == timing:  # a person decided, whatever the code declares
             yield (
                 ("mark_schedule_gone", {"name": name, "gone_at": None})
                 if paused
@@ -187,7 +187,7 @@ def pause(round_: Round, pausings: Sequence[PauseRequest]) -> Script[list[bool |
 
 @writes(separate=True)
 def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
-    """Forget schedules; their ticks stay known, and their jobs go on. False for an unknown one."""
+    """Delete schedules; their ticks stay known, and their jobs continue. Answer False for an unknown one."""
     answers = []
     for name in names:
         known = yield from locked(name)
@@ -206,9 +206,9 @@ def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
     room=ROOM_TO_ACCEPT, separate=True, newcomers=lambda tickings: (job for each in tickings for _, job in each.runs)
 )
 def tick(round_: Round, tickings: Sequence[TickDecision]) -> Script[list[bool]]:
-    """Write what was decided about schedules that are still as they were seen; answer which are done with.
+    """Write the decisions about schedules that have not changed since; answer which decisions are done.
 
-    A locked row is left to its holder, and one that changed is planned again.
+    A row that another worker has locked is left to that worker, and a schedule that changed is planned again.
     """
     names = text(sorted({each.seen.name for each in tickings}))
     rows = yield "lock_free_schedules", {"names": names}
@@ -225,14 +225,14 @@ def tick(round_: Round, tickings: Sequence[TickDecision]) -> Script[list[bool]]:
 
 
 def _fits(seen: Schedule, now: Schedule | None) -> bool:
-    """Tell whether a schedule is as it was when its tick was planned."""
+    """Return whether a schedule is as it was when its tick was planned."""
     if now is None or now.paused:
         return False
     return (seen.spec, seen.anchor, seen.following) == (now.spec, now.anchor, now.following)
 
 
 def _unknown(ticking: TickDecision) -> Script[Runs]:
-    """Leave out the ticks that ran before: the clock was set back, or the schedule was removed and came again."""
+    """Leave out the ticks that already ran: the clock was set back, or the schedule was removed and added again."""
     if not ticking.runs:
         return []
     first, last = ticking.runs[0][0], ticking.runs[-1][0]
@@ -241,7 +241,7 @@ def _unknown(ticking: TickDecision) -> Script[Runs]:
 
 
 def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Script[dict[str, Receipt]]:
-    """Store the jobs; give the receipts of those their queues had room for."""
+    """Store the jobs; return the receipts of those that their queues had room for."""
     if not jobs:
         return {}
     answers = yield from enqueue(round_, jobs)
@@ -251,7 +251,7 @@ def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Script[dict[str, Receipt
 def _ticked(
     round_: Round, ticking: TickDecision, runs: Sequence[tuple[float, NewJob]], receipts: dict[str, Receipt]
 ) -> Script[None]:
-    """Write the ticks that ran, and when the next one does. Where a queue had no room, all is decided anew later."""
+    """Write the ticks that ran, and the next run. If a queue had no room, the rest is decided again later."""
     seen = ticking.seen
     ran = [(tick, receipts[job.id]) for tick, job in runs if job.id in receipts]
     if ran:
@@ -289,14 +289,14 @@ def due(now: float, wall: float) -> Script[list[Schedule]]:
 
 
 def until_next(now: float, wall: float) -> Script[float | None]:
-    """Read how many seconds are left until the next run of all; None if nothing runs any more."""
+    """Read how many seconds are left until the next run of any schedule; None if none runs again."""
     [(at, wall_at)] = yield "next_ticks", {}
     ahead = [each for each in (at and at - now, wall_at and wall_at - wall) if each is not None]
     return min(ahead, default=None)
 
 
 def late(now: float, wall: float, after: float) -> Script[list[tuple[str, str, float, bool]]]:
-    """Read the schedules that should have run so long ago, and those whose queue is paused."""
+    """Read the schedules that are overdue by more than `after` seconds, and those whose queue is paused."""
     rows = yield "late_schedules", {"now": now - after, "wall": wall - after, "limit": MOST_SHOWN}
     return [
         (name, queue, wall - wall_at if at is None else now - at, bool(paused))
@@ -305,6 +305,6 @@ def late(now: float, wall: float, after: float) -> Script[list[tuple[str, str, f
 
 
 def prune(now: float, limit: int) -> Script[None]:
-    """Forget ticks of long ago, and single times that are long over."""
+    """Delete old ticks, and one-time schedules that ended long ago."""
     yield "delete_ticks", {"before": now - KEEP_TICKS, "limit": limit}
     yield "delete_ended_schedules", {"before": now - KEEP_ENDED}

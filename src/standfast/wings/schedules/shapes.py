@@ -1,4 +1,4 @@
-"""What routes about schedules answer."""
+"""The answers of routes about schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 
 class ShownSchedule(TypedDict):
-    """A schedule: what it enqueues and when, its next runs, and what became of the last."""
+    """A schedule: what it enqueues and when, its next runs, and its last one."""
 
     name: str
     when: str

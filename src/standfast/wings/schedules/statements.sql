@@ -13,15 +13,15 @@ FROM schedule WHERE name = :name
 
 -- name: lock_schedule
 -- locks: schedules
--- There is one writer at a time.
+-- SQLite has one writer at a time.
 SELECT :columns(Schedule)
 FROM schedule WHERE name = :name FOR UPDATE
 
 -- name: lock_free_schedules
 -- locks: schedules
 -- waits: no
--- There is one writer at a time.
--- The first has it; the others do not wait.
+-- SQLite has one writer at a time.
+-- On PostgreSQL, the first transaction has the row; the others do not wait for it.
 SELECT :columns(Schedule)
 FROM schedule WHERE name IN :texts(names) ORDER BY name FOR UPDATE SKIP LOCKED
 
@@ -67,7 +67,7 @@ SELECT tick FROM tick WHERE schedule = :name AND tick BETWEEN :first AND :last
 INSERT INTO tick (schedule, tick, at, job) :rows(text, double precision, double precision, text)
 
 -- name: late_schedules
--- What should have run by now, and what runs into a queue that is paused.
+-- Schedules that should have run by now, and schedules whose queue is paused.
 SELECT s.name, s.queue, s.next_at, s.next_wall, coalesce(q.paused, 0) FROM schedule AS s LEFT JOIN queue AS q ON q.name = s.queue
 WHERE s.paused = 0 AND (s.next_at < :now OR s.next_wall < :wall OR (q.paused = 1 AND s.ended_at IS NULL))
 ORDER BY s.name LIMIT :limit
@@ -91,7 +91,7 @@ SET module = excluded.module, queues = excluded.queues, declared_at = excluded.d
 
 -- name: lock_declared_schedule
 -- locks: schedules
--- There is one writer at a time.
+-- SQLite has one writer at a time.
 SELECT name, module, queues, declared_at, gone_at FROM declared_schedule WHERE name = :name FOR UPDATE
 
 -- name: renew_declared_schedules

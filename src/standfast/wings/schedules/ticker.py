@@ -1,4 +1,4 @@
-"""Enqueues what schedules ask for, when its time comes. Any worker can, and the first does."""
+"""Enqueues the jobs of schedules when their time comes. Any worker can do it; the first one does."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from standfast.worker.traced_attempt import Ticks
 log = logging.getLogger("standfast.worker")
 
 LONGEST_WAIT = 10.0
-"""Seconds after which it looks in any case: hints get lost, clocks are set, and timers sleep while the machine does."""
+"""The most seconds between two looks: hints get lost, clocks are set, and timers sleep while the machine does."""
 AFTER_TROUBLE = 1.0
-"""Seconds after which it looks again at what is due and could not be enqueued."""
+"""Seconds until the next look if something due could not be enqueued."""
 STAGGER = 0.05
 """Seconds over which workers spread: the first one enqueues, and the others find nothing to do."""
 SET_BACK = 1.0
-"""Seconds by which a clock must fall behind to have been set back."""
+"""A clock that falls behind by more than this many seconds was set back."""
 
 Decide = Callable[[Schedule, float, float], TickDecision | None]
 
@@ -44,12 +44,12 @@ class Timetable(Loop):
         self._news = asyncio.Event()
         self._wait = 0.0
         self._seen: tuple[float, float] | None = None
-        """When it looked last, by this process's own clock, and what wall time was ahead of that."""
+        """When it last looked, by this process's own clock, and how far wall time was ahead of that clock."""
         self._unreadable: set[str] = set()
         self._away = False
 
     def wake(self) -> None:
-        """Look soon; called in the loop."""
+        """Look soon. Call this in the loop."""
         self._news.set()
 
     async def _pause(self) -> None:
@@ -75,7 +75,7 @@ class Timetable(Loop):
             self._wait = AFTER_TROUBLE  # its queue is full, or another worker has it
 
     async def run_due(self) -> int:
-        """Enqueue everything that is due; give how many schedules that were."""
+        """Enqueue everything that is due; return how many schedules that was."""
         within = self._set_back_within()
         if within is not None:
             known = await self._store.read(schedule_scripts.list_schedules())
@@ -89,18 +89,18 @@ class Timetable(Loop):
         return went
 
     async def _write(self, tickings: Sequence[TickDecision]) -> list[bool]:
-        """Write what was decided about schedules; tell which of them are done with."""
+        """Write decisions about schedules; return which of them are done."""
         return await self._store.write_all(schedule_scripts.tick, tickings) if tickings else []
 
     def _set_back_within(self) -> float | None:
-        """Tell within how many seconds the clock was set back, if it was; before the first look it may have been."""
+        """Return within how many seconds the clock was set back, or None; at the first look 0, as it may have been."""
         here = asyncio.get_running_loop().time()
         now = (here, self._store.times()[1] - here)
         before, self._seen = self._seen or (here, float("inf")), now
         return here - before[0] if now[1] < before[1] - SET_BACK else None
 
     async def _decide_all(self, schedules: Sequence[Schedule], decide: Decide) -> list[TickDecision]:
-        """Decide beside the loop: after a long time without workers there is much to count."""
+        """Decide in a thread: after a long time without workers there is much to count."""
         waiting = [each for each in schedules if each.following is not None and not each.paused]
         return await run_in_thread(self._decide, waiting, decide) if waiting else []
 
@@ -118,7 +118,7 @@ class Timetable(Loop):
         return found
 
     def _leave(self, schedule: Schedule, error: ConfigurationError) -> None:
-        """Leave to others what cannot be reckoned here, as without the data of its zone; say so once."""
+        """Leave a schedule that cannot be computed here to other workers, as without its zone's data; log that once."""
         if schedule.spec not in self._unreadable:
             self._unreadable.add(schedule.spec)
             log.error("schedule %s cannot run here and is left to other workers: %s", schedule.name, error)

@@ -1,4 +1,4 @@
-"""From what was asked for to what runs: a schedule's specification, its times, and the job of each tick."""
+"""From a schedule's specification to what runs: its times, and the job of each tick."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from standfast.wings.schedules.scripts import NextRun, Schedule, TickDecision
 from standfast.wings.threads.scripts import EVERY_TICK, TICKS
 
 OWN_LABELS = ("schedule", "tick", "missed")
-"""The labels of a tick's job: whose it is, the time it is for, and how many ticks before it never ran."""
+"""Labels of a tick's job: its schedule, the time it is for, and how many ticks before it never ran."""
 
 _details = msgspec.json.Decoder(Details).decode
 _text = msgspec.json.Encoder().encode
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked for. The same is the same text; whoever asks without naming a requester is kept beside it."""
+    """What was asked for; equal ones have equal text. The user who adds it is stored separately, unless named in it."""
 
     queue: str
     handler: str
@@ -56,12 +56,12 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What is stored, and compared."""
+        """The text that is stored and compared."""
         return _text(self).decode()
 
     @property
     def timing(self) -> str:
-        """The part that says when: only where it changes does a schedule begin anew."""
+        """The part about times: a schedule starts anew only if this changes."""
         zone = {"tz": self.tz} if self.cron is not None else {}
         return _text({"cron": self.cron, "every": self.every, "at": self.at, **zone}).decode()
 
@@ -75,7 +75,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"once at {datetime.fromtimestamp(self.at or 0.0, zone_of(self.tz)):%Y-%m-%d %H:%M:%S} {self.tz}"
 
     def times(self, anchor: float) -> Times:
-        """Give the times to reckon with; only intervals have an anchor."""
+        """Return the times to compute with; only intervals have an anchor."""
         if self.cron is not None:
             return Cron(self.cron, zone_of(self.tz))
         return Once(self.at or 0.0) if self.every is None else Every(self.every, anchor)
@@ -88,7 +88,7 @@ def zone_of(name: object) -> tzinfo:
     """Find a time zone by its name; UTC needs no data."""
     if name == "UTC":
         return UTC
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones  # noqa: PLC0415 - slow, and few name one
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones  # noqa: PLC0415 - slow, and rarely needed
 
     try:
         return ZoneInfo(str(name))
@@ -110,14 +110,14 @@ def zone_of(name: object) -> tzinfo:
 
 
 def first_run(spec: Spec, now: float, wall: float) -> NextRun:
-    """Give when a schedule that is added now, or goes on now, runs first. A time that is long past never does."""
+    """Return when a schedule that is added or resumed now first runs. A time that is long past never does."""
     if spec.at is not None:
         return NextRun(wall=spec.at) if spec.at > wall - GRACE else NextRun()
     return _next(spec, spec.times(now).after(wall if spec.every is None else now))
 
 
 def run_after_pause(spec: Spec, anchor: float, now: float, wall: float) -> NextRun:
-    """Give when a schedule that was paused runs next: what came meanwhile is left out; intervals keep their beat."""
+    """Return when a paused schedule runs next: runs during the pause are skipped; intervals keep their rhythm."""
     return first_run(spec, now, wall) if spec.every is None else _next(spec, spec.times(anchor).after(now))
 
 
@@ -148,7 +148,7 @@ def decide_tick(schedule: Schedule, now: float, wall: float, ids: Ids = IDS) -> 
 
 
 def set_back(schedule: Schedule, now: float, wall: float, *, within: float = 0.0) -> TickDecision | None:
-    """Have a schedule wait for an earlier tick than it does, where the clock was set back within so many seconds."""
+    """Make a schedule wait for an earlier tick than it does, if the clock was set back within so many seconds."""
     spec = spec_of(schedule.spec)
     clock = wall if spec.every is None else now
     earlier = earlier_tick(spec.times(schedule.anchor), schedule.following, clock - within)
@@ -156,7 +156,7 @@ def set_back(schedule: Schedule, now: float, wall: float, *, within: float = 0.0
 
 
 def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, start: float | None, missed: int) -> NewJob:
-    """Lay the job of one tick out; it starts at once, or late by its jitter."""
+    """Build the job of one tick; it starts at once, or late by its jitter."""
     spec_details = _details(spec.details)
     labels = {**(spec_details.labels or {}), "schedule": schedule.name, "tick": _isoformat(tick)}
     details = msgspec.structs.replace(
@@ -181,20 +181,20 @@ def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, start: flo
 
 
 def _thread(name: str, spec: Spec) -> str | None:
-    """Name the thread that keeps a schedule's ticks apart. What makes up for every missed run keeps every job."""
+    """Name the thread that keeps a schedule's ticks apart. One that makes up for every missed run keeps every job."""
     if spec.overlap or spec.thread_key is not None:
         return spec.thread_key
     return f"{EVERY_TICK if spec.missed == 'all' else TICKS}{name}"
 
 
 def _isoformat(moment: float) -> str:
-    """Give a moment as a label: seconds, and a fraction only where there is one."""
+    """Format a moment as a label: seconds, and a fraction only if there is one."""
     moment_ = datetime.fromtimestamp(round(moment, 3), UTC)
     return moment_.isoformat(timespec="milliseconds" if moment_.microsecond else "seconds").replace("+00:00", "Z")
 
 
 def next_runs(schedule: Schedule, spec: Spec, skew: float, number: int) -> Sequence[datetime]:
-    """Give the next runs as the schedule's own zone has them; none while it is paused."""
+    """Return the next runs in the schedule's own zone; none while it is paused."""
     found: list[datetime] = []
     tick, times = schedule.following, spec.times(schedule.anchor)
     zone, to_wall = zone_of(spec.tz), 0.0 if spec.every is None else skew
@@ -205,7 +205,7 @@ def next_runs(schedule: Schedule, spec: Spec, skew: float, number: int) -> Seque
 
 
 def options_of(spec: Spec) -> dict[str, Any]:
-    """Give what was asked for the jobs, under the names that `enqueue` has."""
+    """Return the job options that were asked for, under the names of `enqueue`."""
     details = _details(spec.details)
     given = {"priority": spec.priority, "attempts": spec.budget, "lease": spec.lease, "thread_key": spec.thread_key}
     options = {name: getattr(details, name) for name in DETAILS}

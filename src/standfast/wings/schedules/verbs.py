@@ -1,4 +1,4 @@
-"""Schedules: what is enqueued again and again, by whichever worker comes first. `add` is meant for every start."""
+"""Schedules: jobs enqueued again and again, by whichever worker comes first. Call `add` at every start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger("standfast.queue")
 SHORTEST_INTERVAL = 1.0
 RUNS_SHOWN = 3
 OWN_THREAD = "ticks"
-"""Stands for the thread that the runs of a schedule share, while what is asked of them is checked."""
+"""Stands for the thread that a schedule's runs share, while their options are checked."""
 REFUSED = {
     "first_seen_at": "each tick is new",
     "idempotency_key": "each tick is a separate job, and a key would let only the first one in",
@@ -46,7 +46,7 @@ REFUSED = {
     "otherwise": "workers enqueue ticks, not this call",
     "tx": "a schedule is stored at once",
 }
-"""Options of `enqueue` that a schedule has no use for, and why."""
+"""Options of `enqueue` that a schedule does not take, and why."""
 TIMES = ("cron", "every", "at", "tz", "missed", "jitter", "overlap")
 KNOWN = {"queue", "payload", *ScheduleOptions.__annotations__, *OPTIONS, *REFUSED}
 
@@ -69,7 +69,7 @@ class Schedules:
         self._admission = admission
 
     async def list(self) -> list[dict[str, Any]]:
-        """Give every schedule with its times in plain words, its next runs, and what became of the last."""
+        """Return every schedule with its times in plain words, its next runs, and its last one."""
         await self._ready()
         return [self._display(each) for each in await self._store.read(schedules.list_schedules())]
 
@@ -89,20 +89,20 @@ class Schedules:
         by: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> dict[str, Any]:
-        """Have something enqueued by the clock: give one of `cron`, `every` or `at`. Call it at every start.
+        """Enqueue a job by the clock: give one of `cron`, `every` or `at`. Call it at every start.
 
-        It is an upsert: what is there already as you ask for it is left alone, with its next run and its pause. New
-        times begin anew, anything else (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
+        It is an upsert: a schedule that exists as you ask for it is left alone, with its next run and its pause. New
+        times begin anew; any other change (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
         time in `tz`; `every` counts from when it was added. `missed` says what happens after a time without workers:
         `latest` runs the last missed tick, `skip` none, `all` the last 100. `jitter` delays each tick by up to so many
-        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, where that is not the operating
-        system's user: the jobs are theirs, unless `requester` says whose. The rest is as in `enqueue`.
+        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, if not the operating system's user:
+        the jobs are theirs, unless `requester` names another. The rest is as in `enqueue`.
         """
         when: dict[str, Any] = {"cron": cron, "every": every, "at": at, "tz": tz, "missed": missed, "jitter": jitter}
         return self._display(await self.put(name, queue, payload, overlap=overlap, by=by, **when, **options))
 
     async def put(self, name: str, queue: str, payload: Any = None, *, by: str | None = None, **asked: Any) -> Schedule:
-        """Store what `add` is asked for, and give it as the store has it."""
+        """Store what `add` is asked for, and return it as stored."""
         name, times, options = self.check_times(name, **asked)
         job = self._job(queue, payload, options)
         spec = _spec(job, options, **times)
@@ -127,7 +127,7 @@ class Schedules:
         overlap: bool = False,
         **options: Any,
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """Check a schedule's name and times; give them as they are stored, and what is left: options of its jobs."""
+        """Check a schedule's name and times; return them as stored, and what is left: options of its jobs."""
         for each in options.keys() - KNOWN:
             raise ConfigurationError.unknown("option", each, (*TIMES, *ScheduleOptions.__annotations__))
         timing = self._timing(cron=cron, every=every, at=at, tz=tz)
@@ -158,17 +158,17 @@ class Schedules:
             raise UnknownSchedule.for_id(name)
 
     async def pause(self, name: str) -> None:
-        """Enqueue nothing more until `resume`; the jobs it has enqueued go on."""
+        """Enqueue nothing more until `resume`; the jobs it has enqueued continue."""
         await self._set(name, paused=True)
 
     async def resume(self, name: str) -> None:
-        """Let a paused schedule go on with its next regular tick; those that came meanwhile are left out."""
+        """Resume a paused schedule with its next regular tick; the ticks during the pause are left out."""
         await self._set(name, paused=False)
 
     async def _set(self, name: str, *, paused: bool) -> None:
         await self._ready()
         landed: bool | None = False
-        while landed is False:  # its times changed between the look and the write
+        while landed is False:  # its times changed between the read and the write
             known = await self._known_schedule(_checked_name(name))
             following = run_after_pause(spec_of(known.spec), known.anchor, *self._store.times())
             landed = await self._store.write(schedules.pause, PauseRequest(name, known.timing, paused, following))
@@ -222,7 +222,7 @@ class Schedules:
         return {"at": _moment(at, tz), "tz": tz}
 
     def _job(self, queue: str, payload: Any, options: dict[str, Any]) -> NewJob:
-        """Check what is to be enqueued as `enqueue` does."""
+        """Check the job to enqueue as `enqueue` does."""
         for name, why in REFUSED.items():
             if name in options:
                 raise ConfigurationError(f"a schedule takes no {name}=: {why}; nothing was written")
@@ -245,7 +245,7 @@ def _policy(*, missed: str, jitter: Duration, overlap: bool, options: dict[str, 
 
 
 def _spec(job: NewJob, options: dict[str, Any], **rest: Any) -> Spec:
-    """Put together what is stored. Who asks counts only where it was said: processes run under many users."""
+    """Build the specification. The requester is part of it only if named: processes run under many users."""
     details = msgspec.json.decode(job.details, type=Details)
     if options.get("requester") is None and options.get("session") is None:
         details = msgspec.structs.replace(details, requester=None)
@@ -254,7 +254,7 @@ def _spec(job: NewJob, options: dict[str, Any], **rest: Any) -> Spec:
 
 
 def _checked_name(name: object) -> str:
-    """Check a name before the store is asked: not every one can be."""
+    """Check a name before the store is asked: the store cannot take every text."""
     return checked_name("a schedule's name", name)
 
 
@@ -268,7 +268,7 @@ def _span(what: str, value: Duration, least: float) -> float:
 
 
 def _moment(value: When | str | None, tz: str) -> float:
-    """Read a time. One that names no zone is meant in `tz`; one that this zone leaves out is refused."""
+    """Read a time. One without a zone is in `tz`; one that this zone skips is refused."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LATEST_MOMENT:
         return float(value)
     try:

@@ -30,7 +30,7 @@ def interval(seconds: float) -> str:
 
 
 def cron(text: str, zone: str) -> str:
-    """Say the usual expressions in words; any other is given as it is."""
+    """Say the usual expressions in words; return any other as it is."""
     words = _in_words(text.upper().split())
     return f"cron {text} {zone}" if words is None else words.replace("@zone", zone)
 
@@ -58,7 +58,7 @@ def _which(day: str, weekday: str) -> str | None:
 
 
 def _often(minute: str, hour: str) -> str | None:
-    """Say what comes at least every day at the same distance, if it does: */7 does not, around the full hour."""
+    """Say a time that comes at least daily at even intervals; None for others: */7 is uneven around the full hour."""
     if hour == "*":
         if minute == "*":
             return "every minute"

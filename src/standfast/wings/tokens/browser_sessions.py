@@ -1,4 +1,4 @@
-"""Browsers that signed in: each gets a secret of its own, which is no token, counts at one address and ends soon."""
+"""Browsers that signed in: each gets its own secret, which is not a token, is valid at one address and expires soon."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from standfast.wings.tokens.session_scripts import NewSession, Renewal
 from standfast.wings.tokens.verbs import Tokens
 
 RENEWED_AFTER = 0.1
-"""The part of the idle time that must have passed before a use is written down: not every page view is a write."""
+"""The share of the idle time that must pass before a use is written: not every page view is a write."""
 
 
 class BrowserSessions:
-    """Opens, judges and closes sessions. `idle` and `lifetime` are seconds."""
+    """Opens, checks and closes sessions. `idle` and `lifetime` are seconds."""
 
     def __init__(
         self, store: Store, ready: Callable[[], Awaitable[None]], tokens: Tokens, *, idle: float, lifetime: float
@@ -32,9 +32,9 @@ class BrowserSessions:
         """How many sessions were closed here: a cache of grants is cleared when this changes."""
 
     async def open(self, token: str, audience: str, *, replaces: str | None = None) -> str:
-        """Sign a browser in with the token of an id, at an address; give the secret of its new session.
+        """Sign a browser in at an address, with a token's id; return the secret of its new session.
 
-        `replaces` is the secret that the browser showed before: it ends, so that it cannot be used again.
+        `replaces` is the secret that the browser showed before: that session ends, so that it cannot be used again.
         """
         secret = secrets.token_urlsafe(32)
         await self._ready()
@@ -52,7 +52,7 @@ class BrowserSessions:
         return secret
 
     async def grant(self, secret: str, audience: str, *, renew: bool = True) -> Grant | None:
-        """Tell what a session stands for at an address; None for one that ended, or whose token does not count."""
+        """Return the grant of a session at an address; None if it has ended, or its token is no longer valid."""
         await self._ready()
         hashed, now = fingerprint(secret), self._store.now()
         found = await self._store.read(session_scripts.one(hashed, audience))
@@ -60,7 +60,7 @@ class BrowserSessions:
             return None
         granted = self._tokens.current_grant(found.token)
         if renew and granted is not None and found.expires_at - now < self._idle * (1 - RENEWED_AFTER):
-            with suppress(StoreUnavailable):  # it was read, so that it counts now; the next use tries again
+            with suppress(StoreUnavailable):  # it is valid now all the same; the next use tries again
                 await self._store.write(session_scripts.renew, Renewal(hashed, self._idle))
         return granted
 

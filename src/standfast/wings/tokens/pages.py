@@ -12,7 +12,7 @@ from standfast.wings.access.words import Right, Role
 
 
 async def tokens(visit: Visit) -> RenderedPage:
-    """Show who has a token, without the secrets."""
+    """Show the tokens and their owners, without the secrets."""
     check_whole(visit.grant)
     return RenderedPage("tokens.html", {"tokens": await visit.sf.tokens.list(), "roles": list(Role)})
 

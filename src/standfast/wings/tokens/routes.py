@@ -14,7 +14,7 @@ from standfast.wings.tokens.shapes import CreatedToken, TokenList
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token to be made."""
+    """A token to make."""
 
     name: str
     person: str
@@ -32,7 +32,7 @@ async def tokens(call: Call) -> Answer:
 
 
 async def create_token(call: Call) -> Answer:
-    """Make a token; its text is in this answer and nowhere else. With one for a person, an agent could approve."""
+    """Make a token; its text is in this answer and nowhere else. With a person's token, an agent could approve."""
     check_whole(call.grant)
     if call.grant.is_agent:
         hint = "Have a person make it, with a token made without --sessions."

@@ -1,4 +1,4 @@
-"""Scripts for bearer tokens, and their verbs. Making and revoking one is chained in the audit with it."""
+"""Scripts for bearer tokens. Making or revoking one is recorded in the audit chain with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.wings.audit.words import Decision
 
 
 class TokenRow(NamedTuple):
-    """A token as the store has it."""
+    """A token as stored."""
 
     id: str
     name: str
@@ -29,11 +29,11 @@ class TokenRow(NamedTuple):
     revoked_at: float | None
     sessions: str | None = None
     created_with: str | None = None
-    """The id of the token that its maker showed."""
+    """The id of the token that its maker used."""
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to be kept; `seconds` from now it expires, if ever."""
+    """A token to store; it expires `seconds` from now, or never."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class Revocation(NamedTuple):
 
 @writes()
 def create(round_: Round, wanted: Sequence[NewToken]) -> Script[list[bool]]:
-    """Keep new tokens; False for one whose name another has that still counts."""
+    """Store new tokens; answer False if another valid token has the name."""
     answers = []
     for each in wanted:
         given = msgspec.structs.asdict(each)
@@ -75,7 +75,7 @@ def create(round_: Round, wanted: Sequence[NewToken]) -> Script[list[bool]]:
 
 @writes()
 def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[list[bool]]:
-    """Revoke tokens; False where no token has that name."""
+    """Revoke tokens; answer False if no token has that name."""
     answers = []
     for each in wanted:
         gone = yield "revoke_token", {"name": each.name, "now": round_.now}
@@ -93,19 +93,19 @@ def one(token_id: str) -> Script[TokenRow | None]:
 
 
 def made_since(token_id: str, since: float) -> Script[list[TokenRow]]:
-    """Read a token, the token it was made with, and so on, as far as they were made since then."""
+    """Read a token, the token it was made with, and so on, as long as they were made since then."""
     found: list[TokenRow] = []
     wanted: str | None = token_id
     while wanted is not None:
         row = yield from one(wanted)
         if row is None or row.created_at < since:
-            break  # whatever made it is older still
+            break  # the token that made it is older still
         found.append(row)
         wanted = row.created_with
     return found
 
 
 def list_tokens(now: float) -> Script[list[TokenRow]]:
-    """Read all of them that count, the newest first: people make them one by one, and there are few."""
+    """Read all valid tokens, the newest first: people make them one by one, so there are few."""
     rows = yield "tokens", {"now": now}
     return [TokenRow(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""Scripts for the sessions of browsers, and their verbs: each stands for a token at one address, and ends by itself."""
+"""Scripts for browser sessions: each stands for a token at one address, and expires."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from standfast.store.steps import Round, Script
 from standfast.wings.tokens.scripts import TokenRow
 
 MOST = 50
-"""Browsers that are signed in with one token at once."""
+"""The most browsers that are signed in with one token at once."""
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session to be kept: it ends after `lifetime` seconds, or after `idle` seconds without use."""
+    """A session to store: it ends after `lifetime` seconds, or after `idle` seconds without use."""
 
     hash: str
     token: str
@@ -24,18 +24,18 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     lifetime: float
     idle: float
     replaces: str | None = None
-    """The hash of the session that the same browser had before."""
+    """The hash of the browser's previous session."""
 
 
 class SessionRow(NamedTuple):
-    """A session as the store has it: its token, and when it ends if it stays idle."""
+    """A session as stored: its token, and when it ends if it stays idle."""
 
     token: TokenRow
     expires_at: float
 
 
 class Renewal(NamedTuple):
-    """A session that was used, and how long it may stay idle from now."""
+    """A session that was used, and how long it may be idle from now."""
 
     hash: str
     idle: float
@@ -43,7 +43,7 @@ class Renewal(NamedTuple):
 
 @writes()
 def open_(round_: Round, wanted: Sequence[NewSession]) -> Script[list[None]]:
-    """Keep new sessions; what a browser had before counts no more."""
+    """Store new sessions; a browser's previous session ends."""
     now = round_.now
     for each in wanted:
         if each.replaces is not None:
@@ -57,7 +57,7 @@ def open_(round_: Round, wanted: Sequence[NewSession]) -> Script[list[None]]:
 
 @writes()
 def renew(round_: Round, wanted: Sequence[Renewal]) -> Script[list[None]]:
-    """Put off the end of sessions that are in use; one that has ended stays ended."""
+    """Postpone the end of sessions that are in use; one that has ended stays ended."""
     for each in wanted:
         yield "renew_session", {"hash": each.hash, "until": round_.now + each.idle, "now": round_.now}
     return [None] * len(wanted)
@@ -73,13 +73,13 @@ def close(_round: Round, hashes: Sequence[str]) -> Script[list[None]]:
 
 @writes()
 def close_all(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """End every session: a restored store must not know browsers that have signed out since its backup."""
+    """End every session: a restored store must not accept browsers that have signed out since its backup."""
     while (yield "delete_sessions", {"now": float("inf"), "limit": 1000}):
         pass
     return [None] * len(asked)
 
 
 def one(hash_: str, audience: str) -> Script[SessionRow | None]:
-    """Read a session of an address."""
+    """Read a session at an address."""
     rows = yield "session", {"hash": hash_, "audience": audience}
     return next((SessionRow(TokenRow(*token), expires_at) for *token, expires_at in rows), None)

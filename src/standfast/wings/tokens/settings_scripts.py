@@ -1,4 +1,4 @@
-"""Scripts for settings that every process reads in the store, whatever file stands in its own directory."""
+"""Scripts for settings that every process reads from the store, whatever its own settings file says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.wings.audit.words import Decision
 
 
 class SharedSetting(NamedTuple):
-    """A setting to be put in force. `value` is JSON text, of which equal values have one form."""
+    """A setting to put in force. `value` is JSON text, in one form for equal values."""
 
     name: str
     value: str
@@ -23,7 +23,7 @@ class SharedSetting(NamedTuple):
 
 @writes()
 def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[list[None]]:
-    """Put settings in force for every process: the last published wins. A change is chained in the audit."""
+    """Put settings in force for every process: the last published one wins. A change goes on the audit chain."""
     for each in settings:
         if (yield "write_shared_setting", {**each._asdict(), "now": round_.now}):
             detail = {"setting": each.name, "value": msgspec.json.decode(each.value)}

@@ -1,4 +1,4 @@
-"""What routes about tokens answer."""
+"""The answers of routes about tokens."""
 
 from __future__ import annotations
 

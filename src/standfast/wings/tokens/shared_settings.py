@@ -1,6 +1,6 @@
-"""Who is in which groups, which further names hide their values, and how handlers replay that do not say so themselves.
+"""Settings shared through the store: groups, more names whose values are hidden, and the default replay mode.
 
-Published by processes that work, read by all. The last of these may change while a worker runs, so workers look again.
+Working processes publish them, and all read them. The replay mode may change while a worker runs: workers look again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from standfast.wings.tokens.settings_scripts import SharedSetting
 log = logging.getLogger("standfast.queue")
 
 EVERY = 10.0
-"""Seconds between two looks of a worker at the default replay mode: one small read, where a handler depends on it."""
+"""Seconds between a worker's looks at the default replay mode: one small read, if a handler depends on it."""
 
 GROUPS = "groups"
 HIDDEN_NAMES = "redact"
@@ -36,7 +36,7 @@ _word = msgspec.json.Decoder(str).decode
 
 
 class SharedSettings:
-    """`[groups]`, `[redact]` and `[store] replay` of this process's file, where it has them, and what the store has."""
+    """`[groups]`, `[redact]` and `[store] replay` of this process's file, if it has them, and of the store."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class SharedSettings:
         self._declared = declared
         self._replay = replay
         self._unknown_mode = ""
-        """The published mode that was warned of, as this version does not know it."""
+        """The published mode that this version does not know and has warned about."""
         self._written: dict[str, Any] = {}
         if groups is not None:
             self._written[GROUPS] = {person: sorted(set(theirs)) for person, theirs in groups.items()}
@@ -63,27 +63,27 @@ class SharedSettings:
         declared.publish_before_handlers(self.put_in_force, self.look)
 
     def put_in_force(self) -> None:
-        """Put in force what this process's file says, if anything; learn what the store says."""
+        """Put in force what this process's file says, if anything; then read what the store says."""
         for name, value in self._written.items():
             if name == REPLAY and not self._has_handlers():
-                continue  # how other programs' handlers replay is not for a producer to say
+                continue  # a producer does not decide how other programs' handlers replay
             text = msgspec.json.encode(value, order="sorted").decode()
             if self._store.read(settings_scripts.value(name)).result() != text:
                 self._store.write(settings_scripts.publish, SharedSetting(name, text, user())).result()
         self.look()
 
     def look(self) -> None:
-        """Learn which names hide their values, and which replay mode handlers have that name none."""
+        """Read which names hide their values, and the replay mode of handlers that name none."""
         hidden = self._store.read(settings_scripts.value(HIDDEN_NAMES)).result()
         redact.hide_also(() if hidden is None else _names(hidden))
         self._replay.settle(self._known(self._store.read(settings_scripts.value(REPLAY)).result()))
 
     def loop(self) -> Loop:
-        """Give what has the handlers of a worker follow a default replay mode that is published while it runs."""
+        """Return the loop by which a worker's handlers follow a default replay mode published while it runs."""
         return Loop("default replay", EVERY, self.keep_up)
 
     async def keep_up(self) -> None:
-        """Have handlers take the default that the store has now, and declare them anew where it is another one.
+        """Let handlers take the store's present default, and declare them again if it has changed.
 
         They are declared first: if that fails, the next look finds the same difference.
         """
@@ -96,7 +96,7 @@ class SharedSettings:
         self._replay.settle(published)
 
     async def published_replay(self) -> ReplayMode | None:
-        """Read which mode is published for handlers that name none; None if no process ever named one."""
+        """Read the mode published for handlers that name none; None if no process ever published one."""
         return self._known(await self._store.read(settings_scripts.value(REPLAY)))
 
     async def groups_of(self, person: str) -> Sequence[str]:
@@ -105,11 +105,11 @@ class SharedSettings:
         return () if found is None else _groups(found).get(person, ())
 
     def _has_handlers(self) -> bool:
-        """Tell whether this process has handlers of its own: those that carry standfast's messages are none."""
+        """Return whether this process has handlers of its own; those that carry standfast's messages do not count."""
         return any(not queue.startswith(OURS) for queue, _ in list(self._declared.registry.own))
 
     def _known(self, published: str | None) -> ReplayMode | None:
-        """Read a published mode. One that only a newer version knows is taken for the strictest, as it may be that."""
+        """Read a published mode. One that only a newer version knows counts as the strictest, since it may be that."""
         mode = None if published is None else _word(published)
         if mode is None or mode in get_args(ReplayMode):
             return cast("ReplayMode | None", mode)

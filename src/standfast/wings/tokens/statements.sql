@@ -5,7 +5,7 @@ from token: id, name, hash, person, role, groups, queues, created_by, created_at
 
 -- name: free_token_name
 -- locks: tokens
--- One that has expired gives its name back.
+-- An expired token gives its name back.
 UPDATE token SET revoked_at = expires_at WHERE name = :name AND revoked_at IS NULL AND expires_at <= :now
 
 -- name: create_token
@@ -46,7 +46,7 @@ VALUES (:hash, :token, :audience, :now, :ends_at, :expires_at)
 -- name: trim_sessions
 -- locks: tokens
 -- waits: no
--- A token has so many browsers at most: the oldest are signed out.
+-- A token has a limited number of browsers: the oldest are signed out.
 DELETE FROM browser_session WHERE hash IN (
   SELECT hash FROM browser_session WHERE token = :token ORDER BY created_at DESC, hash LIMIT :limit OFFSET :most FOR UPDATE SKIP LOCKED)
 

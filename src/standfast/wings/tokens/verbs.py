@@ -1,4 +1,4 @@
-"""Bearer tokens: made once, shown once, kept as a hash, and asked at every door that is reached from outside."""
+"""Bearer tokens: made once, shown once, kept as a hash, and checked at every door that is reached from outside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_NAME = 100
 
 
 class Tokens:
-    """Makes, lists, revokes and judges tokens."""
+    """Makes, lists, revokes and checks tokens."""
 
     def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], *, viewer_payloads: bool = True) -> None:
         self._store = store
@@ -45,8 +45,8 @@ class Tokens:
     ) -> dict[str, Any]:
         """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d".
 
-        `sessions` are the sessions it may work in, the first unless a call names another; it is an agent's then.
-        `made_with` is the id of the token that `by` showed: an approval looks at who made a token, and with what.
+        `sessions` are the sessions it may work in, by default the first; it is then an agent's token. `made_with` is
+        the id of the token that `by` used: an approval considers who made a token, and with what.
         """
         checked = _checked(name, person, role)
         minted = mint()
@@ -88,7 +88,7 @@ class Tokens:
         self.revocations += 1
 
     async def grant(self, text: str) -> Grant | None:
-        """Tell what a token stands for; None for one that is none, was revoked, or has expired."""
+        """Return the grant of a token; None if it is not a token, was revoked, or has expired."""
         taken = read(text)
         if taken is None:
             return None
@@ -97,13 +97,13 @@ class Tokens:
         return self.current_grant(row) if row is not None and same(row.hash, taken[1]) else None
 
     def current_grant(self, row: TokenRow) -> Grant | None:
-        """Tell what a token stands for now; None for one that was revoked or has expired."""
+        """Return the present grant of a token; None if it was revoked or has expired."""
         if row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= self._store.now()):
             return None
         return self.bounded(_grant(row))
 
     def bounded(self, grant: Grant) -> Grant:
-        """Leave payloads out of what a viewer is shown, where the settings say so."""
+        """Take payloads out of what a viewer is shown, if the settings say so."""
         if self._viewer_payloads or grant.role is not Role.VIEWER:
             return grant
         return msgspec.structs.replace(grant, payloads=False)
@@ -146,7 +146,7 @@ def _checked(name: str, person: str, role: str) -> Role:
 
 
 def _sessions(sessions: Sequence[str] | None) -> str | None:
-    """Check the sessions a token is made for; none at all leaves it one of its own."""
+    """Check the sessions a token is made for; without any, it has one of its own."""
     if sessions is None:
         return None
     text = _text(sessions)

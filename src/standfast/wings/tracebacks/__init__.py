@@ -1,1 +1,1 @@
-"""Tracebacks: where the last failed attempt of a job raised, beside the rows that every job has."""
+"""Tracebacks: where the last failed attempt of a job raised, stored apart from the rows that every job has."""

@@ -8,7 +8,7 @@ from standfast.wings.tracebacks.words import Traceback
 
 
 def with_traceback(end: Transition, error: BaseException | None) -> Transition:
-    """Have a failed attempt keep where it raised."""
+    """Attach to a failed attempt where it raised."""
     if error is None or end.attempt_failure is None or is_only_ours(error):
         return end
     return end.carrying(Traceback(traceback_of(error)))

@@ -1,4 +1,4 @@
-"""Scripts for tracebacks: one is written with the failure it belongs to, and goes with the next failed attempt."""
+"""Scripts for tracebacks: one is written with its failure, and replaced or deleted by the next failed attempt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.wings.tracebacks.words import Traceback
 
 
 def write_moves(_round: Round, moved: Sequence[Transition]) -> Script[None]:
-    """Keep the tracebacks of attempts that failed; an attempt that failed without an exception drops the old one."""
+    """Store the tracebacks of attempts that failed; an attempt that failed without an exception deletes the old one."""
     failed = [each for each in moved if each.source == State.RUNNING and each.attempt_failure is not None]
     if not failed:
         return

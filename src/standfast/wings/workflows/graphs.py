@@ -1,4 +1,4 @@
-"""Scripts for whole workflows: one starts with all its steps or not at all, is cancelled, looked at and forgotten."""
+"""Scripts for whole workflows: start all steps or none, cancel, read, prune."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from standfast.wings.records import reads
 from standfast.wings.workflows.words import Progress
 
 KEYS = "\x1fworkflow:"
-"""Before a workflow's name, where its key is kept: no queue is called so, as names are printable."""
+"""Goes before a workflow's name where its key is stored. No queue can have such a name: names are printable."""
 MOST_ROWS = 1000
 MOST_BYTES = 4 << 20
-"""How much of a start crosses in one statement."""
+"""How many rows, and how many bytes, of a start go into one statement."""
 STEPS_AT_ONCE = 2000
 LARGEST_SHOWN = 100_000
-"""Bytes of one step's result that a look at its workflow shows."""
+"""When a workflow is read, a step's result of more bytes than this is left out."""
 MOST_SHOWN = 16 << 20
-"""Bytes of results it shows in all."""
+"""After about this many bytes of results, the results of further steps are left out."""
 UNWANTED = "its workflow was cancelled"
 
 
@@ -40,7 +40,7 @@ UNWANTED = "its workflow was cancelled"
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow on its way in. A step comes after those it waits for, and names them by their places."""
+    """A workflow to store. A step comes after its parents, which are given as indexes into `steps`."""
 
     id: str
     name: str
@@ -52,12 +52,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Started = str | Conflict | tuple[str, Full]
-"""The id a workflow has; or that its key belongs to another one; or which queue has no room for it."""
+"""The workflow's id; or a Conflict, if its key belongs to another workflow; or the queue that has no room for it."""
 
 
 @writes(room=ROOM_TO_ACCEPT, patience=Patience.LONG, size=lambda start: len(start.jobs))
 def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
-    """Store workflows; answer for each the id it has, a Conflict, or the name of a full queue with its Full."""
+    """Store workflows. Answer each with its id, a Conflict, or the name of a full queue with its Full."""
     answers = []
     for each in starts:
         known = yield from known_queues({job.queue for job in each.jobs})
@@ -73,7 +73,7 @@ def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
 
 
 def _key_taken(round_: Round, each: Start, key: str) -> Script[str | Conflict | None]:
-    """Take the workflow's key; if it belongs to another one, give that, or say that it is not the same."""
+    """Take the workflow's key. If another workflow has it, return that one's id, or a Conflict if the steps differ."""
     mine = (KEYS + each.name, key, each.id)
     owners: Rows = []
     while not owners:  # a key that just expired may be deleted between the two statements
@@ -81,12 +81,12 @@ def _key_taken(round_: Round, each: Start, key: str) -> Script[str | Conflict | 
         owners = yield "key_owners", {"keys": text([mine])}
     [(_, owner, fingerprint, _, ended)] = owners
     if owner == each.id:
-        return each.id if ended else None  # it came before, with an unacknowledged commit, and is over
+        return each.id if ended else None  # it was stored before, by a commit that was not acknowledged, and has ended
     return owner if fingerprint == each.fingerprint else Conflict(owner)
 
 
 def _full(each: Start, known: Queues) -> Script[tuple[str, Full] | None]:
-    """Name a queue that has no room for the steps that begin at once, if one has not."""
+    """Return a queue that has no room for the steps that can start at once; None if there is none."""
     first = [job for job, parents in zip(each.jobs, each.parents, strict=True) if not parents]
     refused: Answers = {}
     yield from depth.admitted(first, known, refused)
@@ -135,7 +135,7 @@ def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: Queues)
 
 
 def _bites(rows: Batch, sizes: Sequence[int]) -> Iterator[Batch]:
-    """Cut rows into batches that can cross at once."""
+    """Split rows into batches that fit into one statement."""
     start = size = 0
     for place, more in enumerate(sizes):
         size += more
@@ -158,7 +158,7 @@ class Cancellation(NamedTuple):
 
 @writes(patience=Patience.LONG)
 def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script[list[bool]]:
-    """End what is not final of workflows, and ask what runs to stop; answer for each whether it is known."""
+    """Cancel every step that is not final, and ask running ones to stop. Answer for each workflow whether it exists."""
     answers = []
     for workflow, by in cancellations:
         found = yield "workflow_by_id", {"id": workflow}
@@ -182,7 +182,7 @@ def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script[None]:
 
 
 def _unwanted(row: tuple[Any, ...], by: str) -> Transition:
-    """End a step; to end a letter is to discard it, and chained like any discard."""
+    """End a step. Ending a letter discards it, which goes on the audit chain like any discard."""
     n, token, job_id, queue, state, attempts = row
     decisions = (Decision(kind="discard", by=by, outcome="cancelled"),) if State(state) in LETTERS else ()
     carries = (*asked_by(by), *decisions)
@@ -193,7 +193,7 @@ def _unwanted(row: tuple[Any, ...], by: str) -> Transition:
 
 
 class WorkflowRow(NamedTuple):
-    """A workflow as the store has it. Field order is the statements'; times are queue time."""
+    """A workflow as stored. Fields are in the order of the statements' columns; times are queue time."""
 
     id: str
     name: str
@@ -209,7 +209,7 @@ class WorkflowRow(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """A step as a look at its workflow shows it. Field order is the statement's."""
+    """A step as `one` reads it. Fields are in the order of the statement's columns."""
 
     n: int
     id: str
@@ -230,7 +230,7 @@ class StepRow(NamedTuple):
 
 
 def one(workflow: str) -> Script[tuple[WorkflowRow, list[StepRow]] | None]:
-    """Read a workflow with its steps, in the order of the graph; None if there is none of this id."""
+    """Read a workflow with its steps, in the order of the graph; None if no workflow has this id."""
     found = yield "workflow_by_id", {"id": workflow}
     if not found:
         return None
@@ -249,14 +249,14 @@ def one(workflow: str) -> Script[tuple[WorkflowRow, list[StepRow]] | None]:
 
 
 def list_workflows(state: str | None, limit: int, before: str | None) -> Script[list[WorkflowRow]]:
-    """Read workflows, the newest first, older than the one of an id."""
+    """Read workflows, the newest first; with `before`, only those older than that id."""
     last = before or "\U0010ffff"
     rows = yield "list_workflows", {"state": state, "limit": limit, "before": last}
     return [WorkflowRow(*row) for row in rows]
 
 
 def stuck(limit: int) -> Script[list[tuple[str, str, int, int]]]:
-    """Read the workflows that stopped steps hold up: id, name, how many stopped, how many are not final."""
+    """Read the stuck workflows: id, name, how many steps stopped, how many are not final."""
     return [(*row,) for row in (yield "stuck_workflows", {"limit": limit})]
 
 
@@ -270,7 +270,7 @@ def result(n: int) -> Script[str | None]:
 
 
 def prune(round_: Round, limit: int) -> Script[int]:
-    """Delete workflows that are kept no longer, each with all its steps; give how many rows that were."""
+    """Delete workflows past their retention, each with all its steps. Return how many steps that was."""
     deleted = 0
     for workflow, first, last, total in (yield "prunable_workflows", {"now": round_.now, "limit": limit}):
         if deleted and deleted + total > limit:

@@ -1,4 +1,4 @@
-"""Pages about workflows: a list, and one drawn as a graph."""
+"""Pages about workflows: the list, and one workflow drawn as a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from standfast.wings.workflows.words import Progress
 
 PAGE = 50
 MOST_DRAWN = 200
-"""Steps that are drawn; a larger workflow is shown as its table alone."""
+"""The most steps that are drawn; a larger workflow is shown only as its table."""
 
 WIDTH, HEIGHT, ACROSS, DOWN = 190, 46, 60, 18
 
@@ -32,7 +32,7 @@ class Box(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A workflow's graph: its size, its steps, and the ways between them as SVG has them."""
+    """A workflow's graph: its size, its steps, and the curves between them as SVG paths."""
 
     width: int
     height: int
@@ -44,19 +44,19 @@ async def workflows(visit: Visit) -> RenderedPage:
     """Show workflows, the newest first."""
     state = visit.form_values("state").get("state", "")
     found = await visit.sf.workflows.list(one_of("state", state or None, Progress), limit=PAGE)
-    if visit.grant.queues is not None:  # a list does not say which queues a workflow's steps are of
+    if visit.grant.queues is not None:  # the list does not say which queues a workflow's steps are in
         found = []
     return RenderedPage("workflows.html", {"workflows": found, "asked": state, "states": list(Progress)})
 
 
 async def workflow(visit: Visit) -> RenderedPage:
-    """Show one as a graph, and its steps as a table."""
+    """Show one workflow as a graph, and its steps as a table."""
     shown = workflow_for(await reached.workflow(visit.sf, visit.grant, visit.path["id"]), visit.grant)
     return RenderedPage("workflow.html", {"workflow": shown, "drawing": drawing(shown["steps"])})
 
 
 def drawing(steps: dict[str, dict[str, Any]]) -> Drawing | None:
-    """Lay the steps out from left to right, each behind those it waits for; None where they are too many."""
+    """Lay the steps out from left to right, each behind the steps it waits for; None if there are none or too many."""
     if not 0 < len(steps) <= MOST_DRAWN:
         return None
     depths = layers({name: step["after"] for name, step in steps.items()})

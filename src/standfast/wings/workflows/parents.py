@@ -1,4 +1,4 @@
-"""What a step of a workflow is handed by the steps before it."""
+"""The results of the steps before a step, as its handler reads them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Fetch = Callable[[int], str | None]
 
 
 class Parents(Mapping[str, Any]):
-    """By name, the results of the steps a step comes after; what a step without a result returned is None.
+    """By name, the results of the steps that this step comes after; None for a step that returned nothing.
 
-    Results that are too big to be brought with the job are read when they are asked for, which waits for the store.
+    A result that is too big to be loaded with the job is read on access, which blocks until the store answers.
     """
 
     def __init__(self, known: Mapping[str, Parent], fetch: Fetch | None = None) -> None:
@@ -32,7 +32,7 @@ class Parents(Mapping[str, Any]):
         return self._read[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known  # without reading it
+        return name in self._known  # without reading the result
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
@@ -52,5 +52,5 @@ class Parents(Mapping[str, Any]):
 
 
 def fetch_result(store: Store, step: int) -> str | None:
-    """Read the result of one step, as JSON text, for code that cannot wait for a loop."""
+    """Read the result of one step, as JSON text, for code that cannot await."""
     return store.read(graphs.result(step)).result()

@@ -25,7 +25,7 @@ class WantedWorkflows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def workflows(call: Call) -> Answer:
-    """List workflows, the newest first. A list does not say which queues their steps are of: it is of all queues."""
+    """List workflows, the newest first. Needs access to all queues: a list does not say which queues steps are in."""
     check_whole(call.grant, "Ask for a workflow by its id.")
     wanted: WantedWorkflows = call.query
     found = await call.sf.workflows.list(wanted.state, limit=wanted.limit + 1, cursor=wanted.cursor)
@@ -40,7 +40,7 @@ async def _workflow(call: Call) -> dict[str, Any]:
 
 
 async def workflow(call: Call) -> Answer:
-    """Give a workflow with its steps."""
+    """Return a workflow with its steps."""
     return Answer(workflow_for(await _workflow(call), call.grant))
 
 

@@ -1,4 +1,4 @@
-"""Workflows: in which order their steps come, which graphs are none, and what a waiting step waits for."""
+"""Workflows: the order of their steps, which graphs are refused, and what a waiting step waits for."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.wings.records.view import MOST_NAMED, Blocker, waits_for
 
 LONGEST_CIRCLE = 10
-"""How many steps of a circle are named."""
+"""How many steps of a cycle are named."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why this is no workflow, and what to do."""
+    """Why a graph is refused, and what to do."""
 
     why: str
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The steps in an order in which each comes after those it waits for, and the places of those, by place."""
+    """The steps in an order in which each comes after its parents, and each one's parents as indexes into the order."""
 
     order: list[str]
     parents: list[list[int]]
 
 
 def plan(steps: Sequence[tuple[str, Sequence[str]]]) -> Plan | Refusal:
-    """Order steps, each given with those it comes after; in a time that grows with steps and links, no faster."""
+    """Order steps, each given with the steps it comes after. Takes time linear in steps and links."""
     after = dict(steps)
     if not after:
         return Refusal("a workflow needs at least one step; add one with step()")
@@ -47,7 +47,7 @@ def plan(steps: Sequence[tuple[str, Sequence[str]]]) -> Plan | Refusal:
 
 
 def _ordered(after: Mapping[str, Sequence[str]]) -> list[str]:
-    """Give the steps that can be ordered: as they were written where that is an order, else level by level."""
+    """Return the steps that can be ordered: as written if that is an order, else level by level."""
     if _is_ordered(after):
         return list(after)
     waits = {name: len(set(before)) for name, before in after.items()}
@@ -76,7 +76,7 @@ def _is_ordered(after: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _circle(after: Mapping[str, Sequence[str]], ordered: set[str]) -> str:
-    """Name the steps of one circle, in the order they would run: each of what is left waits for one that is left."""
+    """Name the steps of one cycle, in the order they would run. Each unordered step waits for another unordered one."""
     at = next(name for name in after if name not in ordered)
     way: dict[str, int] = {}
     while at not in way:
@@ -91,7 +91,7 @@ def _circle(after: Mapping[str, Sequence[str]], ordered: set[str]) -> str:
 
 
 def issues(stuck: Sequence[tuple[str, str, int, int]], most: int) -> list[str]:
-    """Name the workflows that stopped steps hold up: id, name, how many steps stopped, how many are not done."""
+    """Word an issue for each stuck workflow: id, name, how many steps stopped, how many are not done."""
     named = [
         f"workflow {name} is stuck: {_count(stopped)} stopped, {unfinished} not done; see standfast workflow show {id_}"
         for id_, name, stopped, unfinished in stuck[:most]
@@ -104,7 +104,7 @@ def _count(steps: int) -> str:
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A step of a stored workflow: its number, those it comes after, and itself as others wait for it."""
+    """A step of a stored workflow: its number, its parents' numbers, and the step as a blocker of those behind it."""
 
     n: int
     parents: Sequence[int]
@@ -112,9 +112,9 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def reasons(steps: Iterable[Link]) -> dict[int, str]:
-    """Say of each waiting step what it waits for. The steps come in the order of the graph.
+    """Say for each waiting step what it waits for. The steps must be in the order of the graph.
 
-    What waits for a waiting one waits for the same, so that each link is looked at once; a few names are enough.
+    A step behind a waiting step waits for the same blockers, so that each link is visited once. A few names are enough.
     """
     known: dict[int, Link] = {}
     blockers: dict[int, list[Blocker]] = {}
@@ -142,7 +142,7 @@ def _blockers(link: Link, known: Mapping[int, Link], blockers: Mapping[int, list
 
 
 def layers(after: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Give how many steps lie before each one on the longest way to it; steps come after those they wait for."""
+    """Return for each step how many steps are on the longest path to it. Steps come after those they wait for."""
     depths: dict[str, int] = {}
     for name, before in after.items():
         depths[name] = 1 + max((depths[each] for each in before), default=-1)

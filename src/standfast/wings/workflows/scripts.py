@@ -1,9 +1,9 @@
-"""Scripts for workflows: how one starts, what a step's end means for those behind it, how the whole is counted.
+"""Scripts for workflows: what a step's end means for the steps behind it, the counts, and what a step is given.
 
-A step is a job that knows how many of the steps before it are not completed. The move of a step counts that down in
-the same transaction, and the one that counts to nothing releases it. On PostgreSQL the steps behind are locked after
-the jobs that moved, in the order of their numbers, which is the order of the graph; the workflows' own rows come after
-every job, in the order of their ids.
+A step is a job that counts the steps before it that are not completed. The move of a step counts that down in the
+same transaction, and the move that reaches zero releases it. On PostgreSQL the steps behind are locked after the jobs
+that moved, in the order of their numbers, which is the order of the graph. The rows of workflows are locked after every
+job, in the order of their ids.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from standfast.store.steps import Round, RoundState, Rows, Script, lock_jobs, te
 from standfast.wings.workflows.words import ENDED, TOLD, Progress, Tally
 
 LARGEST_HAND_OVER = 4 << 20
-"""Bytes of results that one claim brings to the steps behind; what is beyond is read when a handler asks for it."""
+"""Bytes of results that one claim loads for its steps; further results are read when a handler asks for them."""
 
 COMPLETIONS = frozenset({Tally(-1), Tally(-1, -1)})
-"""What the end of a step changes that is completed, or of a letter that is resolved."""
+"""The changes to the counts when a step completes, or when a letter is resolved."""
 
 _numbers = msgspec.json.Decoder(list[int]).decode
 
@@ -35,7 +35,7 @@ _numbers = msgspec.json.Decoder(list[int]).decode
 
 
 class MovedStep(NamedTuple):
-    """A step that moves, as far as others depend on it; `children` are numbers, as JSON text."""
+    """A step that moves, with what the steps behind it depend on; `children` are numbers, as JSON text."""
 
     workflow: str
     name: str
@@ -43,13 +43,13 @@ class MovedStep(NamedTuple):
 
 
 class Tallies(RoundState):
-    """By how many the steps of workflows changed: counted before a round closes, after every job is locked."""
+    """How the counts of workflows changed in this round: applied before it closes, after every job is locked."""
 
     def __init__(self) -> None:
         self.of: dict[str, Tally] = {}
 
     def add(self, workflow: str, changed: Tally) -> None:
-        """Note by how many the steps of a workflow changed."""
+        """Add a change to a workflow's counts."""
         self.of[workflow] = self.of.get(workflow, Tally()).plus(changed)
 
     def absorb(self, other: Tallies) -> None:
@@ -58,15 +58,15 @@ class Tallies(RoundState):
             self.add(workflow, changed)
 
     def take(self) -> dict[str, Tally]:
-        """Give what was counted, and begin anew."""
+        """Return the counts, and start again from zero."""
         taken, self.of = self.of, {}
         return taken
 
 
 def following(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[FollowUps | None]:
-    """Count what moved, and give the moves that follow from it: who was released by that, and who is to end with it.
+    """Count the moves, and return the moves that follow: the steps they release, and the steps that end with them.
 
-    A repeat holds up what is behind it, and changes nothing else.
+    A step that is retried holds up the steps behind it, and changes nothing else.
     """
     steps = {n: MovedStep(*mark[1]) for n, mark in marks.items() if mark[1] is not None}
     if not steps:
@@ -82,7 +82,7 @@ def following(round_: Round, moved: Sequence[Transition], marks: Marks) -> Scrip
 
 @cache
 def _change(move: Move, source: State) -> Tally | None:
-    """Give what a move changes in the counts of a workflow; None if that is nothing."""
+    """Return how a move changes a workflow's counts; None if it does not."""
     target = MOVES[move][1]
     stopped = (target in LETTERS) - (source in LETTERS)
     change = Tally(-(target in FINAL), stopped, int(target == State.CANCELLED))
@@ -90,7 +90,7 @@ def _change(move: Move, source: State) -> Tally | None:
 
 
 def _released(round_: Round, completed: Sequence[MovedStep]) -> Script[list[Transition]]:
-    """Count down what waits for completed steps, which releases those that wait for nothing more; give their moves."""
+    """Count down the steps behind completed ones, and return the moves of those that this releases."""
     behind = Counter(child for step in completed for child in _numbers(step.children or "[]"))
     if not behind:
         return []
@@ -109,7 +109,7 @@ def _released(round_: Round, completed: Sequence[MovedStep]) -> Script[list[Tran
 
 
 def _dropped(cancelled: Mapping[int, str]) -> Script[list[Transition]]:
-    """Give the moves that end everything that waits for steps, given by name, which never will be completed."""
+    """Return the moves that cancel every step behind these cancelled ones (number: name), which never will complete."""
     if not cancelled:
         return []
     rows = yield "waiting_behind", {"numbers": text(list(cancelled))}
@@ -123,7 +123,7 @@ def _dropped(cancelled: Mapping[int, str]) -> Script[list[Transition]]:
 
 
 def settle(round_: Round) -> Script[None]:
-    """Count the workflows of this round: they are locked after every job, and before the gates that ends give back."""
+    """Apply this round's counts. Workflows are locked after every job, and before the gates that ended jobs free."""
     counted = sorted(round_.state(Tallies).take().items())
     changed = [(workflow, *tally) for workflow, tally in counted if any(tally)]
     if not changed:
@@ -148,7 +148,7 @@ def _progress(round_: Round, workflow: str, progress: Progress) -> Script[None]:
 
 
 def with_parents(claims: list[Claim]) -> Script[list[Claim]]:
-    """Give the steps among claims what came of the steps before them; without any, this asks nothing."""
+    """Add the results of earlier steps to the claims that are steps. Without such a claim, nothing is read."""
     steps = [claim.n for claim in claims if claim.pending is not None]
     if not steps:
         return claims
@@ -157,7 +157,7 @@ def with_parents(claims: list[Claim]) -> Script[list[Claim]]:
 
 
 def parents(steps: Sequence[int]) -> Script[dict[int, dict[str, Parent]]]:
-    """Read what came of the steps before these, by number and name; a result that many wait for is read once."""
+    """Read the results of the steps before these, by number and name. A result that several steps need is read once."""
     found: dict[int, dict[str, Parent]] = {n: {} for n in steps}
     for n, name, whose, size, result in (yield "parents_of", {"numbers": text(steps), "most": LARGEST_HAND_OVER}):
         parent = Parent(n, result, left_out=result is None and size is not None)
@@ -167,7 +167,7 @@ def parents(steps: Sequence[int]) -> Script[dict[int, dict[str, Parent]]]:
 
 
 def parents_of(n: int) -> Script[dict[str, Parent]]:
-    """Read what came of the steps before one, by name."""
+    """Read the results of the steps before one, by name."""
     return (yield from parents([n]))[n]
 
 

@@ -1,4 +1,4 @@
-"""What routes about workflows answer."""
+"""The answers of routes about workflows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.wings.workflows.words import Progress
 
 
 class WorkflowSummary(TypedDict):
-    """A workflow, and how many of its steps have come how far."""
+    """A workflow, and how many of its steps are completed, cancelled or stopped."""
 
     id: str
     name: str
@@ -24,7 +24,7 @@ class WorkflowSummary(TypedDict):
 
 
 class WorkflowStep(TypedDict):
-    """One step: the job that does it, the steps it comes after, and why it stands where it does."""
+    """One step: the job that does it, the steps it comes after, and why it is in its state."""
 
     state: State
     view: str

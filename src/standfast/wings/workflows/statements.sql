@@ -14,7 +14,7 @@ warning: g.warning
 
 -- name: insert_workflows
 -- locks: workflows
--- One handed in again after an unknown commit is already here: its id says so.
+-- A start that is repeated after an unknown commit is already stored: its id says so.
 INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at) :rows(text, text, text, bigint, bigint, integer, integer, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
@@ -31,8 +31,8 @@ INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_a
 
 -- name: count_parents_down
 -- locks: jobs
--- So many of the steps before each of these completed. With the last one it enters its queue, and its age counts from then.
--- A step that was cancelled meanwhile stays where it is.
+-- The number of steps before each of these that completed. With the last one, a step enters its queue, and its age counts from then.
+-- A step that was cancelled meanwhile stays cancelled.
 UPDATE job SET pending = pending - :completed,
   state = iif(pending = :completed AND state = 'waiting', 'queued', state),
   due_at = iif(pending = :completed AND state = 'waiting', max(due_at, :now), due_at),
@@ -44,7 +44,7 @@ WHERE n IN :integers(numbers)
 RETURNING n, pending, state, token, queue, due_at, iif(pending = 0, (SELECT id FROM body WHERE body.n = job.n), NULL)
 
 -- name: count_parents_down (postgres)
--- Their rows are locked: of two transactions that complete the last two, the second one sees what the first has counted.
+-- The rows are locked: of two transactions that complete the last two parents, the second one sees what the first has counted.
 UPDATE job SET pending = pending - :completed,
   state = CASE WHEN pending = :completed AND state = 'waiting' THEN 'queued' ELSE state END,
   due_at = CASE WHEN pending = :completed AND state = 'waiting' THEN greatest(due_at, :now) ELSE due_at END,
@@ -56,7 +56,7 @@ WHERE n IN :integers(numbers)
 RETURNING n, pending, state, token, queue, due_at, CASE WHEN pending = 0 THEN (SELECT id FROM body WHERE body.n = job.n) END
 
 -- name: waiting_behind
--- The steps that wait for any of these, directly or for one that does.
+-- The steps that wait for any of these, directly or through other waiting steps.
 WITH RECURSIVE behind (n) AS (
   SELECT c.value FROM json_each(:numbers) AS e CROSS JOIN body AS b ON b.n = e.value CROSS JOIN json_each(b.children) AS c
     CROSS JOIN job AS j ON j.n = c.value AND j.state = 'waiting'
@@ -98,7 +98,7 @@ UPDATE workflow SET state = :state WHERE id = :id
 
 -- name: end_workflow
 -- locks: workflows
--- Its steps are kept as long as the queue of theirs that keeps what ended longest; for good if one of them does.
+-- Its steps are kept as long as the longest retention of its queues; for good if one of these queues keeps jobs for good.
 UPDATE workflow SET state = :state, finished_at = :now, kept_until = :now + (
   SELECT iif(count(*) = count(keep), max(keep), NULL) FROM (
     SELECT iif(q.rules IS NULL, :keep_completed, q.rules->>'keep_completed') AS keep
@@ -117,7 +117,7 @@ WHERE id = :id
 UPDATE idempotency SET until = :now::double precision + :keep_keys::double precision WHERE until IS NULL AND id = :id
 
 -- name: parents_of
--- The steps before claimed ones, each once, with whom it comes before, and its result as far as so many bytes go in all.
+-- The steps before the claimed ones, each once, with the steps behind it, and its result up to a limit of bytes over all.
 SELECT p.n, p.step, p.whose, p.size, CASE WHEN p.sum <= :most THEN (SELECT result FROM ending WHERE ending.n = p.n) END FROM (
   SELECT q.n, b.step, q.whose, g.size, sum(coalesce(g.size, 0)) OVER (ORDER BY q.n) AS sum FROM (
     SELECT a.value AS n, json_group_array(e.value) AS whose
@@ -174,7 +174,7 @@ WHERE id < :before AND (:state::text IS NULL OR state = :state) ORDER BY id DESC
 SELECT id, name, stopped, unfinished FROM workflow WHERE finished_at IS NULL AND state = 'stuck' ORDER BY id LIMIT :limit
 
 -- name: steps_of_workflow
--- A result beyond so many bytes is not read.
+-- A result above the limit of bytes is not read.
 SELECT :columns(StepRow)
 FROM body AS b CROSS JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
 WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
@@ -199,7 +199,7 @@ UPDATE job SET cancelling = 1 WHERE n IN :integers(numbers)
 
 -- name: recount_workflows
 -- locks: workflows
--- After something moved their steps by another way than one by one.
+-- Run after steps were moved in bulk, not one by one.
 UPDATE workflow SET unfinished = c.unfinished, stopped = c.stopped, dropped = c.dropped,
   state = CASE WHEN c.stopped > 0 THEN 'stuck' ELSE 'running' END
 FROM (

@@ -1,4 +1,4 @@
-"""Workflows: steps that wait for each other, started together, durable, looked at and cancelled as one."""
+"""Workflows: steps that wait for each other, started together, durable, read and cancelled as one."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from standfast.wings.workflows.words import Progress
 
 MOST_STEPS = 100_000
 NOT_FOR_STEPS = frozenset({"idempotency_key", "thread_key", "first_seen_at"})
-"""Options of jobs that steps do not take: the workflow has the key, and the graph says what runs after what."""
+"""Options of jobs that steps do not take: the key belongs to the workflow, and the graph says what runs after what."""
 
 _numbers = msgspec.json.Decoder(list[int]).decode
 _details = msgspec.json.Decoder(Details).decode
 T = TypeVar("T")
 TypedDictT = TypeVar("TypedDictT", bound=Mapping[str, object])
-"""A payload that is a TypedDict: mypy takes a dict that is written where it is passed for a plain one."""
+"""A payload that is a TypedDict: mypy takes a dict literal passed as an argument for a plain dict."""
 Steps = list[StepRow]  # inside the class, `list` is the verb
 Found = list[dict[str, Any]]
 
 
 class Step:
-    """One step as it was added; hand it to `after=` of another."""
+    """One added step; pass it to `after=` of another."""
 
     __slots__ = ("after", "job", "name", "options", "workflow")
 
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def names_requester(self) -> bool:
-        """Whether it says itself for whom it is."""
+        """Whether the step's own options say for whom it runs."""
         return "session" in self.options or "requester" in self.options
 
     def __repr__(self) -> str:
@@ -75,17 +75,17 @@ def _check_fit(options: Iterable[str]) -> None:
 
 
 class Starts(Protocol):
-    """What a workflow needs to begin."""
+    """What a Workflow needs in order to start."""
 
     def job(self, handler: Handler | str, payload: Any, queue: str | None, options: dict[str, Any]) -> NewJob:
-        """Lay a step out as a job."""
+        """Turn a step into a job."""
 
     async def start(self, workflow: Workflow, key: str | None, session: str | None) -> str:
         """Store a workflow."""
 
 
 class Workflow:
-    """A workflow that is being written down. Nothing is stored before `start`."""
+    """A workflow under construction. Nothing is stored before `start`."""
 
     def __init__(self, name: str, door: Starts) -> None:
         self.name = checked_name("a workflow's name", name)
@@ -146,10 +146,10 @@ class Workflow:
         queue: str | None = None,
         **options: Unpack[StepOptions],
     ) -> Step:
-        """Add a step: `handler`, or its name, does it once every step in `after` is completed.
+        """Add a step: `handler`, an object or a name, runs once every step in `after` is completed.
 
-        Their results are in `job.parents`. A handler that is named and not registered here works for the queue of its
-        name, or `queue`. `delay` and `at` say how early it may start; the other options are those of `enqueue`.
+        Their results are in `job.parents`. A handler given by name that is not registered here works for the queue of
+        its name, or for `queue`. `delay` and `at` say how early the step may start; the other options are `enqueue`'s.
         """
         asked: dict[str, Any] = {**options}
         _check_fit(asked)
@@ -159,9 +159,9 @@ class Workflow:
         return added
 
     async def start(self, idempotency_key: str | None = None, session: str | None = None) -> str:
-        """Store all steps, or none, and give the workflow's id; those that wait for nothing can run at once.
+        """Store all steps, or none, and return the workflow's id. Steps that wait for nothing can run at once.
 
-        With the same key, the same workflow is not started twice: its id is given again.
+        The same key does not start the same workflow twice: the second call returns the id of the first.
         """
         key = None if idempotency_key is None else checked_name("idempotency_key", idempotency_key)
         return await self._door.start(self, key, None if session is None else checked_name("session", session))
@@ -201,7 +201,7 @@ class Workflows:
     # --- starting
 
     def job(self, handler: Handler | str, payload: Any, queue: str | None, options: dict[str, Any]) -> NewJob:
-        """Lay a step out as a job."""
+        """Turn a step into a job."""
         if not isinstance(handler, Handler):
             name, queue = handler, queue or self._queue_of(checked_name("handler", handler))
         elif queue in (None, handler.queue):
@@ -212,7 +212,7 @@ class Workflows:
         return job
 
     def _queue_of(self, handler: str) -> str:
-        """Give the queue that a handler works for: the one it is registered for here, else the one of its name."""
+        """Return the queue a handler works for: the one it is registered for here, else the one of its own name."""
         known = self._registry.queues_of(handler)
         if len(known) > 1:
             raise ConfigurationError(f"several queues have a handler {handler!r} ({', '.join(known)}); add queue=")
@@ -247,7 +247,7 @@ class Workflows:
             return await self._store.write(graphs.start, carried)
 
     def _new_job(self, step: Step, session: str | None) -> NewJob:
-        """Give a step's job an id of its own: a workflow can be started more than once."""
+        """Give a step's job its own id: a workflow can be started more than once."""
         details = _for_step(step.job.details, None if step.names_requester else session)
         return msgspec.structs.replace(step.job, id=self._mint(), details=details)
 
@@ -264,7 +264,7 @@ class Workflows:
     # --- looking
 
     async def get(self, id: str) -> dict[str, Any]:
-        """Give a workflow with its steps, each with its state, and its result once it is completed."""
+        """Return a workflow with its steps, each with its state, and its result once it is completed."""
         await self._ready()
         found = await self._store.read(graphs.one(id_of(id)))
         if found is None:
@@ -295,7 +295,7 @@ class Workflows:
     # --- cancelling
 
     async def cancel(self, id: str, *, by: str | None = None) -> dict[str, Any]:
-        """End every step that is not final; one that runs is asked to stop, and ends cancelled unless it succeeds."""
+        """End every step that is not final. A running step is asked to stop, and ends cancelled unless it succeeds."""
         await self._ready()
         if not await self._store.write(graphs.cancel, Cancellation(id_of(id), by or user())):
             raise UnknownRequest.for_id("workflow", id)
@@ -317,7 +317,7 @@ def _planned(workflow: Workflow) -> Plan:
 
 @lru_cache(maxsize=1024)
 def _for_step(details: str, session: str | None) -> str:
-    """Say that a job is a step, and for which session, where its workflow was started for one."""
+    """Mark a job as a step, and set its session if the workflow was started for one."""
     whose = {} if session is None else {"session": session, "requester": session}
     return msgspec.json.encode(
         msgspec.structs.replace(_details(details), queue_reason="workflow_step", **whose)
@@ -325,7 +325,7 @@ def _for_step(details: str, session: str | None) -> str:
 
 
 def _fingerprint(steps: Iterable[Step]) -> str:
-    """Name what a workflow does: its steps, what each is given and waits for; not when, for whom or how urgently."""
+    """Hash what a workflow does: its steps, their payloads and order; not when, for whom or how urgently."""
     found = hashlib.sha256()
     for step in sorted(steps, key=lambda step: step.name):
         job = step.job
@@ -370,5 +370,5 @@ def _step(step: StepRow, after: Sequence[str], why: str | None, now: float) -> d
         "attempts": step.attempts,
         "reason": why or (stopped and stopped.reason_code) or step.warning,
     }
-    # What is too big to be shown here is fetched by `result(job_id)`.
+    # A result that is too big to be shown here can be read with `result(job_id)`.
     return {**shown, "result_truncated": True} if step.size is not None and step.result is None else shown

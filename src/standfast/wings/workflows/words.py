@@ -24,27 +24,27 @@ TOLD = {
     Progress.COMPLETED: NoticeKind.WORKFLOW_COMPLETED,
     Progress.CANCELLED: NoticeKind.WORKFLOW_CANCELLED,
 }
-"""The notice that tells of a workflow that has come so far."""
+"""The notice for each progress."""
 
 
 class Tally(NamedTuple):
-    """How many steps of a workflow are not final, are dead or held, and ended cancelled; or how that changes."""
+    """How many steps of a workflow are not final, are dead or held, and were cancelled; or a change of these counts."""
 
     unfinished: int = 0
     stopped: int = 0
     dropped: int = 0
 
     def plus(self, other: Tally) -> Tally:
-        """Add another one's numbers."""
+        """Add another tally."""
         return Tally(*(one + more for one, more in zip(self, other, strict=True)))
 
     def times(self, number: int) -> Tally:
-        """Take them so many times."""
+        """Multiply the numbers."""
         return Tally(*(one * number for one in self))
 
     @property
     def progress(self) -> Progress:
-        """Say how far it has come: it is completed only if every step is."""
+        """How far the workflow has come: it is completed only if every step is."""
         if self.unfinished == 0:
             return Progress.CANCELLED if self.dropped else Progress.COMPLETED
         return Progress.STUCK if self.stopped else Progress.RUNNING

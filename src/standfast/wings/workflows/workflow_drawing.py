@@ -1,4 +1,4 @@
-"""A workflow drawn: as lines of text, a step on each, and as Mermaid's flowchart."""
+"""A workflow drawn as lines of text, one step on each, or as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standfast.lifecycle import State
 from standfast.wings.workflows.rules import layers
 
 Shown = Mapping[str, Any]
-"""A workflow as `get` gives it."""
+"""A workflow as `get` returns it."""
 
 MARKS = {
     State.COMPLETED: "✔",
@@ -21,7 +21,7 @@ MARKS = {
     State.CANCELLED: "-",
 }
 DEEPEST = 12
-"""How deep lines are indented; what lies deeper has its depth written before it."""
+"""How deep lines are indented; a deeper step has its depth written before its name."""
 WIDTH = 30
 MOST_AFTER = 4
 COLOURS = {
@@ -36,7 +36,7 @@ COLOURS = {
 
 
 class Line(NamedTuple):
-    """One step: what is drawn of the graph, and what is said beside it."""
+    """One step: its drawing in the graph, and the text beside it."""
 
     state: str
     drawn: str
@@ -51,7 +51,7 @@ def bar(workflow: Shown) -> str:
 
 
 def lines(workflow: Shown) -> list[Line]:
-    """Draw each step below those it waits for, indented by how deep it lies in the graph."""
+    """Draw each step below the steps it waits for, indented by its depth in the graph."""
     steps: Mapping[str, Shown] = workflow["steps"]
     depths = layers({name: step["after"] for name, step in steps.items()})
     return [_line(name, steps[name], depths[name]) for name in sorted(steps, key=lambda name: depths[name])]
@@ -72,7 +72,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def mermaid(workflow: Shown) -> str:
-    """Draw a workflow as Mermaid's flowchart, its steps coloured by their states."""
+    """Draw a workflow as a Mermaid flowchart, its steps coloured by state."""
     steps: Mapping[str, Shown] = workflow["steps"]
     places = {name: f"s{place}" for place, name in enumerate(steps)}
     drawn = ["flowchart TD"]
@@ -86,5 +86,5 @@ def mermaid(workflow: Shown) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Write a name so that it can be nothing but text to Mermaid, and to the page it is shown in."""
+    """Escape a name so that Mermaid, and the page it is shown in, can read it only as text."""
     return "".join(each if each.isalnum() or each in " _-./:" else f"#{ord(each)};" for each in name)
