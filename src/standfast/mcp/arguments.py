@@ -41,7 +41,7 @@ def misfits(tool: str, schema: Mapping[str, Any], found: Iterable[Mapping[str, A
 
 def unknown_arguments(given: Iterable[str], known: Collection[str]) -> str | None:
     """Name the unknown arguments, each with its nearest known one; None if there are none."""
-    from difflib import get_close_matches  # the cost is for a mistake, not for every call
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it, not every call
 
     def named(argument: str) -> str:
         near = get_close_matches(argument, known, n=1)

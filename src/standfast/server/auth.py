@@ -75,7 +75,7 @@ class Gatekeeper:
         return None if grant is None else self._sf.tokens.bounded(grant)
 
     async def _look_up(self, request: Request, token: str | None, session: str | None) -> Grant | None:
-        """Return the grant that a request proves; a header's token wins over a cookie, and neither passes for the other."""
+        """Return the grant that a request proves; a header's token wins over a cookie; neither replaces the other."""
         if token is not None:
             return await self._remembered.grant(token, lambda: self._sf.tokens.grant(token))
         if session is None or len(session) > LONGEST_SHOWN or not session.isascii():
