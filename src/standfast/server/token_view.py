@@ -51,7 +51,7 @@ def value_for(found: Found, grant: Grant) -> Found:
 
 
 def without_secrets(found: Found, grant: Grant, job: JobView | None = None) -> Found:
-    """Return a thing for a token that may not read payloads: secrets hidden, hashes keyed, payloads left out if set so."""
+    """Return a thing for a token that may not read payloads: secrets hidden, hashes keyed, perhaps no payloads."""
     hidden: Found = redacted(found, keyed_hashes=True, without=left_out(grant, job))
     return hidden
 
