@@ -39,7 +39,7 @@ def bare(path: str, port: int) -> None:
     from fastapi import FastAPI  # noqa: PLC0415 - of this role alone
     from pydantic import BaseModel  # noqa: PLC0415 - of this role alone
 
-    from standfast.server.wire import Wire  # noqa: PLC0415 - of this role alone; as for ours
+    from standfast.server.wire import Wire  # noqa: PLC0415 - of this role alone; the same as for standfast
 
     class NewJob(BaseModel):
         queue: str

@@ -38,7 +38,7 @@ CONSTANT = Triage(action=Action.MANUAL_REVIEW, rule="none")
 MESSAGE = "customer 4711 at https://shop.example/orders/99 refused '12.50 EUR' after 3 tries on 2026-11-16 04:12:00"
 
 
-JUDGED = settle._judged  # noqa: SLF001 - what is taken away for comparison, with the gathering of facts
+JUDGED = settle._judged  # noqa: SLF001 - replaced for comparison, with the gathering of facts
 Way = Callable[[Standfast], Awaitable[None]]
 
 
@@ -49,7 +49,7 @@ def constant(_: Claim, decided: Transition, *__: Any) -> Transition:
 
 async def one_by_one(sf: Standfast) -> None:
     """Let a job die on its own, as in a worker."""
-    store, policy = sf._store, sf.policy.known  # noqa: SLF001 - what a worker has
+    store, policy = sf._store, sf.policy.known  # noqa: SLF001 - the same as in a worker
     catch = await store.claim(Order("bench", (Want("mail", ("mail",), 1),), policy.mark))
     [claim] = catch.claims
     outcome = of_exception(Permanent(f"{claim.id}: {MESSAGE}"))

@@ -78,7 +78,7 @@ def _first_claim(task: Task, task_id: str) -> Claim:
         round_start=0,
         lease=0.0,
         timeout=None,
-        replay_mode="replay",  # an effect may be repeated: nothing here can look for it
+        replay_mode="replay",  # an effect may be begun twice: nothing here can look for it
         claimed_at=0.0,
         entered_at=0.0,
         expires_at=None,

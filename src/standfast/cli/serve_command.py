@@ -47,7 +47,7 @@ OWN_FILES = 256
 LOOK_FOR_GARBAGE = 5_000
 """New objects after which the server's garbage collector runs; Python's default is 700."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - what was asked for
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - the user asked for it
 """Hosts that stand for every address, and the address at which a local browser reaches each."""
 AT_OTHER_NAMES = "it listens at every address; the names it is asked by from elsewhere go into [server] hosts"
 

@@ -219,7 +219,7 @@ def _effect(effect: dict[str, Any], now: datetime, longest: int) -> tuple[str, .
 
 
 def _stopped_by(job: JobView) -> str:
-    """Return the heading for what keeps a job from going on: a missing consent is no failure."""
+    """Return the heading for what stops a job: a missing consent is no failure."""
     consent = job.state == State.HELD and job.failure is not None and job.failure.reason_code == NOT_BEGUN
     return "Waits for consent" if consent else "Failure"
 

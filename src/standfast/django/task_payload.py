@@ -58,7 +58,7 @@ def task_of(payload: dict[str, Any], queue: str, priority: int | None = None) ->
     found = import_string(path)
     if not isinstance(found, Task):
         what = f"{path} is a {type(found).__name__} and no task any more: decorate it with @task again"
-        raise ImportError(what)  # noqa: TRY004 - for whoever asks, this code has no such task
+        raise ImportError(what)  # noqa: TRY004 - to the caller, this code has no such task
     when = payload.get("run_after")
     run_after = None if when is None else datetime.fromisoformat(when).astimezone(UTC)
     return found.using(priority=priority, queue_name=queue, run_after=run_after, backend=payload["backend"])

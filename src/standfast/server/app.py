@@ -1,4 +1,4 @@
-"""The server, put together: routes of the API, the endpoints besides it, and the front that protects them all."""
+"""The server, put together: routes of the API, the other endpoints, and the front that protects them all."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _desk(sf: Standfast, gate: Gatekeeper) -> Desk | None:
         if error.name != "mcp":
             raise
         return None
-    from standfast import __version__  # noqa: PLC0415 - read when it is asked for
+    from standfast import __version__  # noqa: PLC0415 - read only when needed
 
     async def granted(scope: Scope, receive: Receive, send: Send) -> Grant | None:
         try:

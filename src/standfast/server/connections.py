@@ -49,7 +49,7 @@ class Connection(Protocol):
         """Return whether what the connection waits for is late."""
 
     def overdue(self) -> None:
-        """Refuse what is overdue, and close."""
+        """Refuse the request that is late, and close."""
 
     def overfull(self) -> None:
         """Refuse a request because there is no room for it, and close."""

@@ -48,7 +48,7 @@ class Shutdown:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Begin the shutdown on signals that end the process, then call existing handlers, which may wait long."""
+        """Begin the shutdown on ending signals, then call the existing handlers, which may wait for connections."""
         loop = asyncio.get_running_loop()
         before = {number: signal.getsignal(number) for number in ENDING} if _is_main_thread() else {}
         heard = {number: _chained_handler(loop, self.begin, then) for number, then in before.items() if callable(then)}

@@ -102,7 +102,7 @@ class Life:
         """Return the run's own queue: the application's own spool and audit must not see the run."""
         os.environ["STANDFAST_SPOOL"] = str(self._place.spool)
         home = Standfast(self._order.url, clock=self._clock)
-        home._store._place = place_of(self._order.url)  # noqa: SLF001 - without the audit file that settings may name
+        home._store._place = place_of(self._order.url)  # noqa: SLF001 - drops the audit file that settings may name
         return home
 
     def _promised(self, job_id: str) -> None:

@@ -40,7 +40,7 @@ class StepFinding(msgspec.Struct, frozen=True):
     finding: Finding
 
     def __str__(self) -> str:
-        """Say both."""
+        """Return the step and the finding."""
         return f"{self.step}: {self.finding}"
 
 

@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True):
     words: str
 
     def __str__(self) -> str:
-        """Say it."""
+        """Return the finding in words."""
         return f"{self.about} {self.words}"
 
 
