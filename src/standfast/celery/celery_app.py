@@ -46,7 +46,7 @@ class Signal:
         self.receivers: list[Function] = []
 
     def connect(self, receiver: Function | None = None, **_options: Any) -> Any:
-        """Call a function once, with the app as `sender`."""
+        """Register a function, to be called with the app as `sender`."""
         if receiver is None:
             return self.connect
         self.receivers.append(receiver)

@@ -21,7 +21,7 @@ _NOTES = re.compile(r"( ?\(at [^()]+:\d+ in [^()]+\))?((^|; )begun, and not know
 
 
 class Ignore(Exception):
-    """Raised by a task to forget this run. Its job ends cancelled, and later tasks of its canvas do not run."""
+    """Raised by a task to forget this run. Its job ends cancelled, and the tasks after it in a canvas do not run."""
 
 
 class Reject(Exception):

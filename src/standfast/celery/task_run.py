@@ -68,11 +68,11 @@ def _end(task: Task, request: Request, error: Exception) -> Snooze | Cancel:
         return Snooze(REQUEUED_AFTER)
     if isinstance(error, Reject):
         raise Permanent(f"task {task.name} raised Reject: {error.reason}") from error
-    if isinstance(error, HandlerFailure):  # it uses standfast's own outcomes
+    if isinstance(error, HandlerFailure):  # it is one of standfast's own exceptions
         raise error
     found = retry_for(task, request, error)
     raised = _again(found) if isinstance(found, Retry) else _for_good(task, request, found)
-    raise raised from raised.__cause__  # hides the frames and causes added here
+    raise raised from raised.__cause__  # without the context added on its way here
 
 
 def _words(error: Exception) -> str:
@@ -93,7 +93,7 @@ def _again(retry: Retry) -> BaseException:
 
 
 def _for_good(task: Task, request: Request, error: Exception) -> BaseException:
-    """Return an exception that makes the job a letter: only requested retries are repeated."""
+    """Return an exception that makes the job a letter: only failures that asked for a retry are repeated."""
     judged = of_exception(error)
     return _judged(error, Failed(replace(judged.failure, cls=_last_class(task, request, judged))))
 

@@ -53,7 +53,7 @@ def take_application(context: click.Context, command: click.Command, args: Seque
     """Take `app:sf` from the front of a command's arguments, where it replaces `--url`; return the other arguments.
 
     A queue or a session may have a name of the same form. A word is taken as an application only if the command does
-    not need it as an argument, and either has no room for another argument or a module of that name exists here.
+    not need it as an argument, and either has no room for it or a module of that name exists here.
     """
     name = _application_in(context, command, list(args))
     if name is None:
@@ -110,7 +110,7 @@ def application_and(names: Sequence[str], others: Sequence[str]) -> tuple[str | 
 
 
 def application(app: str | None, url: str | None) -> Standfast:
-    """Return the application named `module:attribute`, or one without handlers; `url` overrides its environment."""
+    """Return the application named `module:attribute`, or one without handlers; it finds `url` in its environment."""
     from standfast.application import Standfast  # noqa: PLC0415 - help and probes need none of it
 
     if app is None:

@@ -274,7 +274,7 @@ def _log(sf: Standfast) -> None:
 
 async def _ask(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
     sf.policy.keep_out()
-    if not publishes:  # asking must not put a settings file that lies about in force: servers and workers do that
+    if not publishes:  # a question must not put a nearby settings file in force: servers and workers do that
         sf.publish_nothing()
     try:
         return await question(sf)

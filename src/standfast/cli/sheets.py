@@ -46,7 +46,7 @@ SAME_MOMENT = timedelta(seconds=1)
 LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
 MANY_SKIPPED = 2000
-"""A page that skipped at least this many jobs says how many it looked through."""
+"""A page that had to look through more jobs than this says how many."""
 
 
 def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) -> Table:

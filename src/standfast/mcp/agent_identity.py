@@ -41,7 +41,7 @@ class Identity(msgspec.Struct, frozen=True):
             raise PolicyDenied(f"the token does not reach queue {queue}; nothing was done")
 
     def owns(self, job: JobView) -> bool:
-        """Return whether a job belongs to this connection's session."""
+        """Return whether a job is this connection's own, by its session."""
         return job.session == self.session if self.grant is None else self.grant.works_in(job.session)
 
     def sees(self, job: JobView) -> bool:

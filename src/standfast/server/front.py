@@ -105,7 +105,7 @@ def _said_twice(scope: Scope) -> str | None:
 
 
 def _size_refusal(length: bytes | None, path: str) -> Problem | None:
-    """Refuse a body whose declared length is too large; a webhook's own limit is checked at its source."""
+    """Refuse a body whose declared length is too large; a webhook source's own limit is checked later."""
     if length is None:
         return None
     largest = LARGEST_DELIVERY if DELIVERIES in path else LARGEST_BULK if path.endswith(BULK) else LARGEST_BODY

@@ -11,7 +11,7 @@ from standfast.wings.access.words import Grant
 LASTS = 1.0
 """Seconds that a grant is cached.
 
-A token or session revoked by another process counts for that long; one revoked by this process is forgotten at once.
+A token or session ended by another process counts for that long; one ended by this process is forgotten at once.
 """
 MOST = 1000
 
@@ -37,7 +37,7 @@ class GrantCache:
         if now < until:
             return grant
         grant = await ask()
-        if ended == self._endings():  # otherwise the answer may be older than the revocation
+        if ended == self._endings():  # otherwise the answer may be older than the ending
             self._keep(self._refused if grant is None else self._granted, key, (now + LASTS, grant))
         return grant
 

@@ -35,7 +35,7 @@ LONGEST_PAUSE = 30 * 86400.0
 GRACE = 0.2
 """Seconds that handlers get to end when patience runs out."""
 AT_ONCE = SweepRequest(every=1e9, patience=0.0)
-"""No other process holds jobs: an overdue one is gone."""
+"""No other process holds jobs: a worker that is late is gone."""
 
 
 class Place:
