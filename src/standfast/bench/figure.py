@@ -47,7 +47,7 @@ class Budget:
         return True
 
     def give_back(self, jobs: int) -> None:
-        """Return spent jobs that did not exist."""
+        """Put back spent jobs that turned out not to exist."""
         self._done -= jobs
 
     def rate(self) -> Figure:
