@@ -1,11 +1,11 @@
-"""Show how near to raw SQLite standfast could come if its Python cost nothing.
+"""Show how close to raw SQLite standfast could come if its Python cost nothing.
 
     python benchmarks/floor.py [--rounds 5]
 
 Each row runs the plain path's own statements on standfast's own tables, with values made beforehand and nothing around
-them: no checks, no scripts, no event loop. What is left is the price of the table shape. The 64 callers are 64 asyncio
-tasks that wait for a writer thread, because that is the least a caller who awaits its commit can do. The ratios are the
-ceilings of the bars that `standfast bench` judges.
+them: no checks, no scripts, no event loop. What remains is the cost of the table layout. The 64 callers are 64 asyncio
+tasks that wait for a writer thread, because that is the least that a caller who awaits its commit can do. The ratios
+are the upper limits for the targets of `standfast bench`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BareQueue:
         return [(n, f"0190-{n:031d}", payload, None, '{"requester":"ann"}', 1.0) for n in numbers]
 
     def insert(self, bodies: Batch) -> None:
-        """Store so many jobs as one plain round does."""
+        """Store these jobs as one plain round does."""
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         for some in itertools.batched(bodies, 64) if hasattr(itertools, "batched") else _batched(bodies, 64):
@@ -67,7 +67,7 @@ class BareQueue:
         execute("COMMIT")
 
     def claim_and_complete(self, ended: list[int]) -> list[int]:
-        """Complete what was claimed before and claim the next, as one plain round does; give their numbers."""
+        """Complete the jobs claimed before and claim the next ones, as one plain round does; return their numbers."""
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         if ended:
@@ -82,7 +82,7 @@ class BareQueue:
         return [row[2] for row in claimed]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def _tell(self, kind: str, ids: list[object]) -> None:
@@ -96,14 +96,14 @@ def _batched(rows: Batch, size: int) -> list[Batch]:
 
 
 def rate(jobs: int, work: Callable[[], object]) -> float:
-    """Give jobs per second."""
+    """Return the jobs per second."""
     began = time.perf_counter()
     work()
     return jobs / (time.perf_counter() - began)
 
 
 def inserts(bare: BareQueue, each: int, jobs: int) -> float:
-    """Store so many in each transaction."""
+    """Store `each` jobs per transaction."""
     batches = [bare.bodies(each) for _ in range(jobs // each)]
     return rate(jobs, lambda: [bare.insert(batch) for batch in batches])
 
@@ -120,7 +120,7 @@ def drain(bare: BareQueue) -> float:
 
 
 def callers(bare: BareQueue) -> float:
-    """Have 64 tasks wait for a writer thread, one job after the other."""
+    """Let 64 tasks wait for a writer thread, one job after the other."""
     bodies = iter(bare.bodies(MANY))
     return rate(MANY, lambda: asyncio.run(_callers(bare, bodies)))
 
@@ -150,7 +150,7 @@ async def _callers(bare: BareQueue, bodies: itertools.chain[tuple[object, ...]])
 
 
 def main() -> None:
-    """Measure in turn, and print the median of each with its share of raw."""
+    """Measure in turn, and print the median of each with its ratio to raw SQLite."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     found: dict[str, list[float]] = {}

@@ -1,12 +1,12 @@
-"""How often `standfast scan` is right: scan the standard library and well-known packages, and compare with a judgement.
+"""How often `standfast scan` is right: scan the standard library and well-known packages, and compare with judgements.
 
     python benchmarks/scan_precision.py
 
-Packages come from the index by `pip download`, in the versions that were read. Each finding of the two worst ranks was
-judged by reading the code around it; `scan_judgements.json` says how and why. The rules were written against TUNED, and
-mended later on what LATER showed, so each has its own total. What the rules did on code that they were not mended on is
-in docs/scan.md: it can be counted once. Exits 1 if either is below a precision of 0.9, or if a finding was not judged.
-The standard library is that of the Python that runs this; it was judged for 3.11.
+Packages come from the index by `pip download`, in the versions that were judged. Each finding of the two worst ranks
+was judged by reading the code around it; `scan_judgements.json` says how and why. The rules were written against TUNED,
+and later corrected by what LATER showed, so each group has its own total. The result on code that played no part in
+corrections is in docs/scan.md: it can be counted only once. Exits 1 if either group is below a precision of 0.9, or if
+a finding was not judged. The standard library is that of the Python that runs this; it was judged for 3.11.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def count(sources: Iterable[tuple[str, Path]], judged: Judgements) -> Counter[bool | None]:
-    """Scan each source, print what was found and how it was judged, and count that."""
+    """Scan each source, print its findings with their judgements, and count the judgements."""
     total: Counter[bool | None] = Counter()
     for name, root in sources:
         result = scan([root], EXCLUDED)
@@ -73,18 +73,18 @@ def count(sources: Iterable[tuple[str, Path]], judged: Judgements) -> Counter[bo
 
 
 def judgements() -> Judgements:
-    """Read what was judged."""
+    """Read the judgements."""
     rows = json.loads(Path(__file__).with_name("scan_judgements.json").read_text(encoding="utf-8"))
     return {(each["source"], each["path"], each["rule"], each["code"]): each["right"] for each in rows}
 
 
 def key(source: str, root: Path, finding: Finding) -> tuple[str, str, str, str]:
-    """Give what a finding was judged under."""
+    """Return the key of a finding's judgement."""
     return source, Path(finding.path).resolve().relative_to(root.resolve()).as_posix(), finding.rule, finding.code
 
 
 def unpacked(packages: Iterable[str], directory: Path) -> Iterator[tuple[str, Path]]:
-    """Give each package once it is fetched and unpacked."""
+    """Yield each package once it is fetched and unpacked."""
     for package in packages:
         place = directory / package
         download = [pip(), "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
@@ -94,25 +94,25 @@ def unpacked(packages: Iterable[str], directory: Path) -> Iterator[tuple[str, Pa
 
 
 def pip() -> str:
-    """Find a pip: the environment that script/setup makes has none of its own."""
+    """Find a pip: the environment of script/setup has none."""
     found = shutil.which("pip") or shutil.which("pip3")
     return found or sys.exit("there is no pip to download packages with")
 
 
 def row(verdicts: Counter[bool | None]) -> str:
-    """Write counts and precision."""
+    """Format counts and precision."""
     found = f"{sum(verdicts.values()):3} findings, {verdicts[True]} right, {verdicts[False]} wrong"
     return f"{found}, {verdicts[None]} not judged, precision {precision(verdicts):.2f}"
 
 
 def precision(verdicts: Counter[bool | None]) -> float:
-    """Give the share that is right."""
+    """Return the fraction of right findings."""
     judged = verdicts[True] + verdicts[False]
     return verdicts[True] / judged if judged else 1.0
 
 
 def spelled(verdict: bool | None) -> str:  # noqa: FBT001 - three answers, one of them unknown
-    """Write a verdict."""
+    """Format a verdict."""
     return {True: "right", False: "WRONG", None: "not judged"}[verdict]
 
 

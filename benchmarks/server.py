@@ -1,11 +1,11 @@
-"""`POST /jobs` of one server process beside a FastAPI route that only inserts one row for each commit.
+"""`POST /jobs` of one server process, compared with a FastAPI route that inserts one row per commit.
 
     python benchmarks/server.py [--rounds 3] [--requests 6400] [--connections 64]
 
-Both are asked in turn, round by round, by the same load generator in a process of its own; both are one process of
-uvicorn with the same settings, and answer once the row is on disk (WAL, synchronous=FULL). Wall-clock rates mean little
-on a machine that others use too: the processor time that the server spends on a request is told beside them, and that
-of the generator, which shares the cores. Needs the extra `dev` (fastapi, uvicorn, httptools).
+Both are measured in turn, round by round, by the same load generator in a process of its own. Both are one uvicorn
+process with the same settings, and answer once the row is on disk (WAL, synchronous=FULL). Wall-clock rates mean little
+on a machine that others use too, so the server's processor time per request is reported as well, and that of the
+generator, which shares the cores. Needs the extra `dev` (fastapi, uvicorn, httptools).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ GOAL_RATE, GOAL_P99, GOAL_RATIO = 3000, 100, 1.5
 
 
 def bare(path: str, port: int) -> None:
-    """Serve what ours is measured against."""
+    """Serve the route that standfast is compared with."""
     import apsw  # noqa: PLC0415 - of this role alone
     import uvicorn  # noqa: PLC0415 - of this role alone
     from fastapi import FastAPI  # noqa: PLC0415 - of this role alone
     from pydantic import BaseModel  # noqa: PLC0415 - of this role alone
 
-    from standfast.server.wire import Wire  # noqa: PLC0415 - of this role alone; as for ours
+    from standfast.server.wire import Wire  # noqa: PLC0415 - of this role alone; the same as for standfast
 
     class NewJob(BaseModel):
         queue: str
         payload: Any = None
 
-    globals()["NewJob"] = NewJob  # where FastAPI looks annotations up
+    globals()["NewJob"] = NewJob  # FastAPI looks annotations up here
     connection = apsw.Connection(path)
     connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
     connection.execute("CREATE TABLE job (id INTEGER PRIMARY KEY, queue TEXT, payload TEXT)")
@@ -60,7 +60,7 @@ def bare(path: str, port: int) -> None:
 
 
 class Asking:
-    """One connection: it asks, waits for the whole answer, asks again. Plain sockets cost the least beside a server."""
+    """One connection: it asks, waits for the whole answer, asks again. Plain sockets need the least processor time."""
 
     def __init__(self, port: int, request: bytes, times: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -77,7 +77,7 @@ class Asking:
         self.socket.sendall(self._request)
 
     def heard(self) -> float | None:
-        """Read what came; give how long the answer took, once all of it is there."""
+        """Read what has arrived; return how long the answer took, or None until it is complete."""
         self._answer += self.socket.recv(65536)
         head, found, body = self._answer.partition(b"\r\n\r\n")
         if not found:
@@ -92,7 +92,7 @@ class Asking:
 
 
 def load(port: int, token: str, requests: int, connections: int) -> None:
-    """Ask as fast as answers come; tell the rate, and how long the slowest of two and of a hundred took."""
+    """Ask as fast as answers come; print the rate, and the median and 99th percentile of the times."""
     head = f"POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
     request = f"{head}Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n".encode() + BODY
     asking = {
@@ -128,7 +128,7 @@ def _free_port() -> int:
 
 
 def _spent(pid: int) -> float:
-    """Tell the processor time that a process has used, in seconds, its threads' included."""
+    """Return the processor time that a process and its threads have used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
 
@@ -204,7 +204,7 @@ def compare(asked: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read what is wanted, and do it."""
+    """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=6400)

@@ -1,12 +1,12 @@
-"""What triage adds to a dying attempt: deaths with it and without it, by turns, on this machine.
+"""What triage adds to a dying attempt: deaths with it and without it, in turn, on this machine.
 
     python benchmarks/triage_cost.py [--rounds 400]
 
-With it: a policy of ten rules of which the last one fits, the letter's fingerprint, and the write of both. Without it:
-the same deaths, whose triage is a constant. Measured is the processor's time of the whole attempt, from claim to
-commit: `one by one`, and `in bulk`, where all jobs of a worker die and share claims and commits. Their messages differ
-by a number, as most do, and in the last row by an id with letters, whose words are looked at afresh for every death.
-What a disk takes to sync comes on top of all, and is the same with it and without it.
+With it: a policy of ten rules of which the last one fits, the letter's fingerprint, and writing both. Without it: the
+same deaths, whose triage is a constant. The measure is the processor time of the whole attempt, from claim to commit:
+`one by one`, and `in bulk`, where all jobs of a worker die and share claims and commits. Their messages differ by a
+number, as most do, and in the last row by an id with letters, whose words are analysed anew for every death. The time
+that a disk takes to sync comes on top, and is the same with and without triage.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ CONSTANT = Triage(action=Action.MANUAL_REVIEW, rule="none")
 MESSAGE = "customer 4711 at https://shop.example/orders/99 refused '12.50 EUR' after 3 tries on 2026-11-16 04:12:00"
 
 
-JUDGED = settle._judged  # noqa: SLF001 - what is taken away for comparison, with the gathering of facts
+JUDGED = settle._judged  # noqa: SLF001 - replaced for comparison, with the gathering of facts
 Way = Callable[[Standfast], Awaitable[None]]
 
 
 def constant(_: Claim, decided: Transition, *__: Any) -> Transition:
-    """Stand for a triage that costs nothing."""
+    """Replace triage by one that costs nothing."""
     return msgspec.structs.replace(decided, triage=CONSTANT)
 
 
 async def one_by_one(sf: Standfast) -> None:
-    """Let a job die by itself, as a worker lets it."""
-    store, policy = sf._store, sf.policy.known  # noqa: SLF001 - what a worker has
+    """Let a job die on its own, as in a worker."""
+    store, policy = sf._store, sf.policy.known  # noqa: SLF001 - the same as in a worker
     catch = await store.claim(Order("bench", (Want("mail", ("mail",), 1),), policy.mark))
     [claim] = catch.claims
     outcome = of_exception(Permanent(f"{claim.id}: {MESSAGE}"))
@@ -57,17 +57,17 @@ async def one_by_one(sf: Standfast) -> None:
 
 
 async def in_bulk(sf: Standfast) -> None:
-    """Let jobs die together, of messages that differ by a number."""
+    """Let jobs die together, with messages that differ by a number."""
     await drain(sf)
 
 
 async def in_bulk_with_ids(sf: Standfast) -> None:
-    """Let jobs die together, of messages that differ by an id."""
+    """Let jobs die together, with messages that differ by an id."""
     await drain(sf)
 
 
 async def measured(sf: Standfast, way: Way, jobs: int, rounds: int) -> tuple[float, float]:
-    """Let so many jobs die, again and again, by turns with triage and without; give the median seconds of each."""
+    """Let jobs die, again and again, in turn with triage and without; return the median seconds of each."""
     took: dict[Any, list[float]] = {JUDGED: [], constant: []}
     for _ in range(rounds):
         for judge, times in took.items():
@@ -80,7 +80,7 @@ async def measured(sf: Standfast, way: Way, jobs: int, rounds: int) -> tuple[flo
 
 
 async def compare(way: Way, jobs: int, rounds: int) -> tuple[float, float]:
-    """Measure one way, in a store of its own."""
+    """Measure one way, in its own store."""
     with tempfile.TemporaryDirectory() as directory:
         sf = Standfast(Path(directory) / "queue.db")
         sf.queue("mail", attempts=1)

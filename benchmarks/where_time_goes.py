@@ -3,7 +3,7 @@
 
     python benchmarks/where_time_goes.py one|callers|bulk|drain [--jobs 20000] [--slots 64] [--functions]
 
-It counts processor time, which a busy machine stretches less than the clock; `standfast bench` measures how fast it is.
+It counts processor time, which a busy machine distorts less than wall-clock time; `standfast bench` measures speed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SHOWN_FUNCTIONS = 25
 
 
 class Ledger:
-    """Calls and processor time by name, of the thread that calls."""
+    """Calls and processor time by name, for the calling thread."""
 
     def __init__(self) -> None:
         self.spent: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0])
 
     def around(self, function: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
-        """Give the function with a clock around it."""
+        """Return the function with its processor time measured."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             began = time.thread_time()
@@ -50,7 +50,7 @@ class Ledger:
         return timed
 
     def show(self, jobs: int) -> None:
-        """Print what was spent, the most first."""
+        """Print the processor time spent, the most first."""
         for name, (calls, seconds) in sorted(self.spent.items(), key=lambda item: -item[1][1]):
             print(
                 f"  {name:24} {calls:7} calls {seconds / calls * 1e6:9.1f} us/call {seconds / jobs * 1e6:8.2f} us/job"
@@ -58,7 +58,7 @@ class Ledger:
 
 
 def instrument(ledger: Ledger) -> dict[str, Any]:
-    """Put clocks around statements and phases; give what is known of the writer thread."""
+    """Measure statements and phases; return a dict that gets the writer thread's clock."""
     engine._execute = ledger.around(engine._execute, lambda _connection, name, *_: name)
     writer: dict[str, Any] = {}
     run = engine.SqliteEngine._run
@@ -75,7 +75,7 @@ def instrument(ledger: Ledger) -> dict[str, Any]:
 
 
 async def work(what: str, store: BenchStore, jobs: int, slots: int) -> int:
-    """Do what is to be profiled; give how many jobs it was."""
+    """Run the workload to profile; return how many jobs it was."""
     sf: Standfast = store.sf
     if what == "one":
         return (await enqueueing.one_caller(sf, WORK, jobs, 60)).count

@@ -1,13 +1,13 @@
-"""What a step of a workflow costs beside a single job, and whether that grows with the graph, on this machine.
+"""What a step of a workflow costs compared with a single job, and whether that grows with the graph, on this machine.
 
     python benchmarks/workflow.py [--url postgresql://…] [--steps 1000] [--rounds 5] [--shapes wide,grid,chain]
 
-Steps and jobs do nothing. Measured is everything from the first call to the last end on disk, for each step: the time
-that passed, and the processor time of this process. `wide` is one step, many behind it, and one behind all of them.
-`grid` has two hundred in each row, each behind two of the row above. Both are held against as many single jobs,
-enqueued at once by as many calls, and against one `enqueue_many`. `chain` has each step behind the one before: it is
-held against jobs of which each is enqueued when the one before has run. All take turns, and the medians are told. With
-`--url`, what is in that store stays there: name an empty schema.
+Steps and jobs do nothing. The measure is everything from the first call to the last end on disk, per step: elapsed
+time, and the processor time of this process. `wide` is one step, many after it, and one after all of them. `grid` has
+two hundred steps in each row, each after two of the row above. Both are compared with as many single jobs, enqueued at
+once by as many calls, and with one `enqueue_many`. In `chain`, each step comes after the one before: it is compared
+with jobs of which each is enqueued when the one before has run. All take turns, and the medians are printed. With
+`--url`, the jobs stay in that store: name an empty schema.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Run = Callable[[Standfast, int], Awaitable[None]]
 
 
 class Count:
-    """Counts handlers that ran, and wakes who waits for a number of them."""
+    """Counts handlers that ran, and wakes a task that waits for a number of them."""
 
     def __init__(self) -> None:
         self.number = self.wanted = 0
@@ -42,7 +42,7 @@ class Count:
             self.there = None
 
     async def reached(self, number: int) -> None:
-        """Wait until so many ran."""
+        """Wait until this many handlers ran."""
         self.wanted = number
         if self.number < number:
             self.there = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ COUNT = Count()
 
 
 def wide(steps: int) -> Graph:
-    """Give one step, many behind it, and one behind all of them."""
+    """Yield one step, many after it, and one after all of them."""
     yield "first", []
     middle = [f"step {n}" for n in range(steps - 2)]
     yield from ((name, ["first"]) for name in middle)
@@ -61,7 +61,7 @@ def wide(steps: int) -> Graph:
 
 
 def grid(steps: int) -> Graph:
-    """Give rows of steps, each behind two of the row above."""
+    """Yield rows of steps, each after two of the row above."""
     for n in range(steps):
         row, column = divmod(n, ROW)
         above = {column, (column + 1) % ROW} if row else set()
@@ -69,7 +69,7 @@ def grid(steps: int) -> Graph:
 
 
 def chain(steps: int) -> Graph:
-    """Give steps of which each is behind the one before."""
+    """Yield steps of which each comes after the one before."""
     for n in range(steps):
         yield str(n), [str(n - 1)] if n else []
 
@@ -91,26 +91,26 @@ def workflow(shape: str) -> Run:
 
 
 async def at_once(sf: Standfast, jobs: int) -> None:
-    """Run as many jobs, each enqueued by a call of its own, all at once."""
+    """Run this many jobs, each enqueued by its own call, all at once."""
     await asyncio.gather(*(sf.enqueue("work") for _ in range(jobs)))
     await COUNT.reached(jobs)
 
 
 async def in_bulk(sf: Standfast, jobs: int) -> None:
-    """Run as many jobs, enqueued by one call."""
+    """Run this many jobs, enqueued by one call."""
     await sf.enqueue_many("work", [None] * jobs)
     await COUNT.reached(jobs)
 
 
 async def one_after_the_other(sf: Standfast, jobs: int) -> None:
-    """Run as many jobs, each enqueued when the one before has run."""
+    """Run this many jobs, each enqueued when the one before has run."""
     for number in range(1, jobs + 1):
         await sf.enqueue("work")
         await COUNT.reached(number)
 
 
 async def timed(sf: Standfast, run: Run, steps: int) -> tuple[float, float]:
-    """Run something with a worker; give the microseconds for each step that passed, and that were computed."""
+    """Run something with a worker; return microseconds per step: elapsed, and of processor time."""
     COUNT.number = 0
     begin, computed = time.perf_counter(), time.process_time()
     async with sf.worker(concurrency=256) as worker:
@@ -120,7 +120,7 @@ async def timed(sf: Standfast, run: Run, steps: int) -> tuple[float, float]:
 
 
 async def measure(url: str, shape: str, steps: int, rounds: int) -> None:
-    """Take turns and tell the medians."""
+    """Take turns and print the medians."""
     sf = Standfast(url)
 
     @sf.handler("work")
@@ -146,7 +146,7 @@ async def measure(url: str, shape: str, steps: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measure each shape in a store of its own, or all in the one that is named."""
+    """Measure each shape in its own store, or all in the one at `--url`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url")
     parser.add_argument("--steps", type=int, default=1000)

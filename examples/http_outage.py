@@ -1,4 +1,4 @@
-"""The receiver of HTTP requests is down: they wait on disk, and when it is back each is delivered once.
+"""The receiver of HTTP requests is down: requests wait on disk, and when it is back, each is delivered once.
 
 Run it: python examples/http_outage.py [DATABASE]
 """
@@ -20,7 +20,7 @@ sf.queue(
     "feedback",
     attempts=10,
     backoff=exponential(base=0.2, cap=1),
-    breaker={"open_for": 0.5},  # while the receiver is down one request after the other looks whether it is back
+    breaker={"open_for": 0.5},  # while the receiver is down, one request at a time probes whether it is back
     destinations=["127.0.0.1"],
 )
 
@@ -29,7 +29,7 @@ received: list[str] = []
 
 
 class Receiving(BaseHTTPRequestHandler):
-    """Writes a request down, then answers."""
+    """Records a request, then answers."""
 
     def do_POST(self) -> None:
         """Take one request."""
@@ -44,7 +44,7 @@ class Receiving(BaseHTTPRequestHandler):
 
 @contextmanager
 def running(receiver: ThreadingHTTPServer) -> Iterator[None]:
-    """Let the receiver answer; before that, whoever calls is refused."""
+    """Let the receiver answer; before that, connections are refused."""
     receiver.server_activate()
     threading.Thread(target=receiver.serve_forever).start()
     try:
@@ -60,7 +60,7 @@ async def thank(url: str, outcome: str) -> Receipt:
 
 
 async def have_failed(receipts: list[Receipt]) -> None:
-    """Wait until each of these was tried and waits to be tried again."""
+    """Wait until each of these requests has failed once and waits for its retry."""
     untried = {receipt.id for receipt in receipts}
     async for notice in sf.subscribe(["retry"], queue="feedback", after=0):
         untried.discard(notice.job)
@@ -69,7 +69,7 @@ async def have_failed(receipts: list[Receipt]) -> None:
 
 
 async def outage(receiver: ThreadingHTTPServer) -> list[JobView]:
-    """Accept feedback while the receiver is down, then bring it back; give the jobs at their end."""
+    """Accept feedback while the receiver is down, then bring it back; return the finished jobs."""
     url = f"http://127.0.0.1:{receiver.server_port}/feedback"
     async with sf, sf.worker():
         receipts = [await thank(url, outcome) for outcome in ("good", "bad", "slow", "great", "odd")]
@@ -82,7 +82,7 @@ async def outage(receiver: ThreadingHTTPServer) -> list[JobView]:
 
 
 def main() -> None:
-    """Have an outage, and account for every request."""
+    """Simulate an outage, and account for every request."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Receiving, bind_and_activate=False) as receiver:
         receiver.server_bind()
         jobs = asyncio.run(outage(receiver))

@@ -12,22 +12,22 @@ from standfast import Job, Receipt, Standfast
 from standfast.rules import TRIGGER_PRIORITIES
 
 sf = Standfast(sys.argv[1] if len(sys.argv) > 1 else ":memory:")
-sf.queue("review", coalesce="latest")  # of a burst on one pull request, the newest event counts
+sf.queue("review", coalesce="latest")  # in a burst on one pull request, the newest event counts
 
 PRIORITIES = TRIGGER_PRIORITIES | {"mention": 55}
-"""The defaults, but for one that this team wants sooner."""
+"""The defaults, except for one trigger that this team wants sooner."""
 
 
 @sf.handler("review")
 async def review(job: Job) -> str:
-    """Look at a pull request as it is now; what came before the last event is of no interest."""
+    """Review a pull request as it is now; events before the last one do not matter."""
     folded = job.coalesced["count"] if job.coalesced else 0
     print(f"{job.payload['thread']}: {job.payload['text']} ({folded} folded into it)")
     return "reviewed"
 
 
 async def event(trigger: str, thread: str, text: str, delivery: str) -> Receipt:
-    """Take in an event. Whoever delivers it twice is told that it is here already."""
+    """Accept an event. A second delivery of it is answered as a duplicate."""
     return await review.enqueue(
         {"thread": thread, "text": text},
         thread_key=thread,
@@ -38,7 +38,7 @@ async def event(trigger: str, thread: str, text: str, delivery: str) -> Receipt:
 
 
 async def main() -> None:
-    """Take in a burst, a redelivery and a broken build; then work, one thread at a time."""
+    """Accept a burst, a redelivery and a broken build; then work, one thread at a time."""
     async with sf:
         receipts = [await event("pr_update_general", "pr-7", f"comment {n}", f"delivery-{n}") for n in range(1, 6)]
         receipts.append(await event("mention", "pr-9", "what do you think?", "delivery-6"))

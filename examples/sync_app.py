@@ -30,7 +30,7 @@ def register(name: str) -> Receipt:
 
 
 async def work(receipts: list[Receipt]) -> None:
-    """Do what `standfast worker sync_app:sf` does in a process of its own, until these are done."""
+    """Run jobs as the process `standfast worker sync_app:sf` would, until these are done."""
     async with sf, sf.worker():
         for receipt in receipts:
             assert receipt.id is not None  # noqa: S101 - None only where the store was bypassed

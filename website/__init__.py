@@ -1,1 +1,1 @@
-"""What builds the documentation site: `script/docs`."""
+"""The build of the documentation site: `script/docs`."""

@@ -1,4 +1,4 @@
-"""One thing of the Python interface as Markdown: its signature, its docstring, and what each option or field means."""
+"""One object of the Python interface as Markdown: its signature, its docstring, and what each option or field means."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 WIDEST = 96
 MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
-"""The modules in front of a type's name: a reader knows the type by its name."""
+"""The modules before a type's name: readers know the type by its name alone."""
 UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 
 
 def entry(name: str, thing: object) -> str:
-    """Describe a class with what it offers, or a function."""
+    """Describe a function, or a class with its members."""
     if not isinstance(thing, type):
         return _function(f"## {name}", name, thing)
     parts = [f"## {name}", _docstring(thing), _fields(thing)]
@@ -28,7 +28,7 @@ def entry(name: str, thing: object) -> str:
 
 
 def _members(thing: type) -> Iterator[tuple[str, object]]:
-    """Give the public methods and properties that have a docstring, inherited ones included, in their order."""
+    """Yield the public methods and properties with a docstring, inherited ones included, in order."""
     seen: dict[str, object] = {}
     for owner in thing.__mro__:
         if owner.__module__.startswith("standfast"):
@@ -57,7 +57,7 @@ def _function(heading: str, name: str, function: Any) -> str:
 
 
 def _written(name: str, signature: inspect.Signature) -> str:
-    """Write a call on one line, or with one parameter to a line where it is long."""
+    """Format a call on one line, or with one parameter per line if it is long."""
     whole = _without_modules(f"{name}{signature}")
     if len(whole) <= WIDEST:
         return whole
@@ -67,7 +67,7 @@ def _written(name: str, signature: inspect.Signature) -> str:
 
 
 def _lines(signature: inspect.Signature) -> Iterator[str]:
-    """Give each parameter, with the star before the first that must be named."""
+    """Yield each parameter, with the star before the first keyword-only one."""
     starred = False
     for each in signature.parameters.values():
         starred = starred or each.kind is each.VAR_POSITIONAL
@@ -116,7 +116,7 @@ def _cell(annotation: object) -> str:
 
 
 def _described(kind: type) -> dict[str, str]:
-    """Give each public field of a class and its parents with the sentence that stands under it."""
+    """Return each public field of a class and its parents with the sentence below it."""
     found: dict[str, str] = {}
     for owner in reversed(kind.__mro__):
         if owner.__module__.startswith("standfast"):

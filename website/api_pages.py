@@ -1,4 +1,4 @@
-"""The reference of the Python interface, written from signatures and docstrings."""
+"""The reference of the Python interface, generated from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ApiPage(NamedTuple):
-    """One page: its file, its title, what it says first, and each thing it describes by the name a caller uses."""
+    """One page: its file, title and introduction, and each object it describes by the name that callers use."""
 
     file: str
     title: str
@@ -98,7 +98,7 @@ PAGES = (
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Give each page as its file and its text."""
+    """Yield each page as its file and its text."""
     for page in PAGES:
         entries = (entry(name, thing) for name, thing in page.things.items())
         yield page.file, "\n\n".join((f"# {page.title}", page.head, *entries, ""))

@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands' own help."""
+"""The reference of the command line, generated from the commands' own help."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ finds its store, and which Python call or route does the same.
 
 
 def page() -> str:
-    """Write the page."""
+    """Return the page."""
     return HEAD + "".join(_section(path, command) for path, command in _commands(("standfast",), main))
 
 

@@ -1,6 +1,6 @@
-"""The one table of the site's pages: where each stands, and what a reader wants who opens it.
+"""The one table of the site's pages: where each belongs, and what a reader who opens it wants.
 
-Navigation and the contents of the front page are made from it. A page under `docs/` that is missing here fails a test,
+Navigation and the front page's contents are made from it. A page under `docs/` that is missing here fails a test,
 and so does a page here that is missing under `docs/`, unless it is `planned`.
 """
 
@@ -20,7 +20,7 @@ class Page(NamedTuple):
     title: str
     intent: str
     planned: bool = False
-    """It is being written: it appears as soon as its file does, and nothing fails before."""
+    """The page is being written: it appears as soon as its file exists, and until then its absence is no error."""
 
 
 class Section(NamedTuple):
@@ -119,16 +119,16 @@ SECTIONS = (
 MIGRATING = "migrating"
 """The folder of migration guides: each file in it is a page of the section Migrate."""
 REASONS = "reasons"
-"""The folder of the pages about reason codes, written when the site is built."""
+"""The folder of the pages about reason codes, generated when the site is built."""
 
 
 def planned() -> Iterator[Page]:
-    """Give the pages that may still be missing."""
+    """Yield the pages that may still be missing."""
     return (page for section in SECTIONS for page in section.pages if page.planned)
 
 
 def sections(docs: Path) -> Iterator[Section]:
-    """Give the sections with the pages that are there, in the order of the table."""
+    """Yield the sections with the pages that exist, in the order of the table."""
     for title, pages in SECTIONS:
         shown = migration_guides(docs) if title == "Migrate" else pages
         there = tuple(page for page in shown if (docs / page.file).is_file())
@@ -137,14 +137,14 @@ def sections(docs: Path) -> Iterator[Section]:
 
 
 def tree(caption: str, entries: Iterable[str]) -> str:
-    """Write a part of the navigation, which a page holds without showing it."""
+    """Return a part of the navigation, hidden on its page."""
     return "\n".join(
         ("```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *entries, "```\n")
     )
 
 
 def migration_guides(docs: Path) -> tuple[Page, ...]:
-    """Give the migration guides that are there, by file name."""
+    """Return the existing migration guides, by file name."""
     files = sorted((docs / MIGRATING).glob("*.md"))
     return tuple(_guide(f"{MIGRATING}/{file.name}", _heading(file)) for file in files)
 

@@ -1,4 +1,4 @@
-"""One page for each reason code, from the catalogue of `standfast.failure` and the texts in `reason_texts`."""
+"""One page for each reason code, from the catalogue in `standfast.failure` and the texts in `reason_texts`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ ACTIONS = {
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Give each page as its file and its text: the index first."""
+    """Yield each page as its file and its text: the index first."""
     yield f"{REASONS}/index.md", index()
     for reason in CATALOGUE.values():
         yield f"{REASONS}/{reason.code}.md", page(reason)
 
 
 def index() -> str:
-    """Write the list of all codes."""
+    """Return the list of all codes."""
     rows = (f"| [`{code}`]({code}.md) | `{each.cls}` | {TEXTS[code].happened} |" for code, each in CATALOGUE.items())
     return "\n".join((INDEX_HEAD, "| code | class | what happened |", "|---|---|---|", *rows, "", tree("", CATALOGUE)))
 
 
 def page(reason: Reason) -> str:
-    """Write the page of one code."""
+    """Return the page of one code."""
     text = TEXTS[reason.code]
     return "\n\n".join(
         (
@@ -59,7 +59,7 @@ def _alert(reason: Reason) -> str:
 
 
 def _where_it_differs(reason: Reason) -> str:
-    """Say how the advice changes with what is known about the effect."""
+    """Say how the advice depends on what is known about the effect."""
     if reason.code in NOT_LANDED:
         return f"If nothing can have happened, the advice reads: *{NOT_LANDED[reason.code]}*"
     if reason.code in TELLS_OF_EFFECT:

@@ -1,4 +1,4 @@
-"""What happened, and what is safe, for each reason code: the two things its page says beyond the catalogue."""
+"""What happened and what is safe, for each reason code: what its page says beyond the catalogue."""
 
 from __future__ import annotations
 

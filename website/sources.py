@@ -1,6 +1,6 @@
-"""Lay out what the site is built from: the pages of `docs/`, the generated ones, and the navigation.
+"""Prepare the sources of the site: the pages of `docs/`, the generated ones, and the navigation.
 
-`python -m website.sources` does it for `script/docs`; the tests do it in a directory of their own.
+`python -m website.sources` does it for `script/docs`; the tests do it in their own directory.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "build/docs"
 CONTENTS = "<!-- contents -->"
 DIAGRAM = re.compile(r"```mermaid\n")
-"""A diagram that a viewer of the repository draws; the site shows its text, and loads no program to draw it."""
+"""A diagram that a repository viewer draws; the site shows its text, and loads no program to draw it."""
 LINK = re.compile(r"\[([^]]*)\]\(([\w./-]+)(?:#[^)]*)?\)")
-"""A link to a file. One beside `docs/`, such as `../SECURITY.md`, is read in the repository."""
+"""A link to a file. Files outside `docs/`, such as `../SECURITY.md`, are read in the repository."""
 
 
 def lay_out(to: Path, docs: Path = ROOT / "docs") -> Path:
@@ -36,7 +36,7 @@ def lay_out(to: Path, docs: Path = ROOT / "docs") -> Path:
 
 
 def adapted(text: str, folder: Path, docs: Path) -> str:
-    """Give a page as the site needs it: links to what is no part of it become plain text."""
+    """Return a page as the site needs it: links to files outside the site become plain text."""
 
     def kept(link: re.Match[str]) -> str:
         target = (folder / link[2]).resolve()
@@ -49,7 +49,7 @@ def adapted(text: str, folder: Path, docs: Path) -> str:
 
 
 def contents(docs: Path) -> str:
-    """Write the contents of the front page: each section as a table by intent, and as a part of the navigation."""
+    """Return the contents of the front page: each section as a table by intent, and as a part of the navigation."""
     reasons = navigation.tree("Reason codes", (f"All codes <{navigation.REASONS}/index.md>",))
     return "\n".join((*map(_listing, navigation.sections(docs)), reasons))
 

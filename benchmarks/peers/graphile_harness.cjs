@@ -1,4 +1,4 @@
-// What measures graphile-worker: harness.py in another language, with the same orders and answers.
+// The program that measures graphile-worker: harness.py in JavaScript, with the same orders and answers.
 //
 //     node graphile_harness.cjs <directory with node_modules>
 //
@@ -20,7 +20,7 @@ const SHORTEST_PAUSE = 0.005;
 const WORKER = { concurrentJobs: 24, maxPoolSize: POOL, localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
 
 const logger = new Logger(() => (level, message) => level === "error" && process.stderr.write(`${message}\n`));
-const now = () => Number(process.hrtime.bigint()) / 1e9; // the clock that Python calls monotonic
+const now = () => Number(process.hrtime.bigint()) / 1e9; // the same clock as Python's time.monotonic
 const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 
@@ -80,7 +80,7 @@ const bulk = (order) =>
     return { count: done, seconds: now() - began };
   });
 
-// Timed from the first start to the last, so that starting up costs the peer nothing.
+// Timed from the first start to the last, so that start-up time does not count against the peer.
 async function drain(order) {
   let [ran, first, last, over] = [0, 0, 0, false];
   let end;
@@ -127,7 +127,7 @@ async function probe(peer, order) {
   return calls;
 }
 
-// One job that does not count is seen through before `use`.
+// One job that does not count is run before `use`.
 const receiving = (order, use) =>
   opened(order, (peer) => {
     const starts = new Starts();

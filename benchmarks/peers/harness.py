@@ -1,9 +1,9 @@
-"""What measures a peer: the same for each of them, run by the Python of the peers' own environment.
+"""The program that measures a peer: the same for all of them, run by the Python of the peers' environment.
 
     python harness.py pgqueuer_driver
 
-It needs nothing beyond the standard library. An order is one line of JSON on stdin, its answer one line on stdout. What
-a driver must offer is `Peer`, below; an error ends the process, and its last words are the reason.
+It needs only the standard library. An order is one line of JSON on stdin, its answer one line on stdout. A driver must
+offer the methods of `Peer`, below; an error ends the process, and its last line of output is the reason.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ Payload = dict[str, Any]
 Handle = Callable[[Payload], None]
 Order = dict[str, Any]
 PATIENCE = 8.0
-"""Seconds to wait for the last starts: longer than any peer's own look for work that no hint told of."""
+"""Seconds to wait for the last starts: longer than any peer's interval for polling without a hint."""
 SHORTEST_PAUSE = 0.005
 
 
 class Peer(Protocol):
-    """A queue on the database that the URL names, used as its own documentation recommends."""
+    """A queue on the database in the URL, used as its own documentation recommends."""
 
     def __init__(self, url: str) -> None: ...
 
     async def install(self) -> None:
-        """Make the tables."""
+        """Create the tables."""
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
-        """Be able to enqueue."""
+        """Connect, so that jobs can be enqueued."""
 
     async def enqueue(self, payload: Payload) -> None:
-        """Enqueue one job, durably when this returns."""
+        """Enqueue one job; it is durable when this returns."""
 
     async def enqueue_many(self, payloads: list[Payload]) -> None:
         """Enqueue jobs in one call."""
 
     def working(self, handle: Handle) -> AbstractAsyncContextManager[Any]:
-        """Run a worker, quick for jobs that do nothing, whose handler calls this with each payload."""
+        """Run a worker, tuned for no-op jobs, whose handler calls `handle` with each payload."""
 
 
 async def install(peer: Peer, _order: Order) -> Any:
-    """Make the tables."""
+    """Create the tables."""
     async with peer.opened():
         await peer.install()
     return True
 
 
 async def enqueue(peer: Peer, order: Order) -> Any:
-    """Enqueue from so many callers at once, one job after the other each, until the count or the time is spent."""
+    """Enqueue from several callers at once, each one job after the other, until the count or the time is spent."""
     async with peer.opened():
         await asyncio.gather(*(peer.enqueue(order["payload"]) for _ in range(order["callers"])))  # connections open
         began, taken = time.monotonic(), 0
@@ -82,7 +82,7 @@ async def bulk(peer: Peer, order: Order) -> Any:
 
 
 async def drain(peer: Peer, order: Order) -> Any:
-    """Run jobs that do nothing; timed from the first start to the last, so that starting up costs the peer nothing."""
+    """Run no-op jobs; timed from the first start to the last, so that start-up time does not count against the peer."""
     ran, first, last = 0, 0.0, 0.0
     over = asyncio.Event()
 
@@ -103,7 +103,7 @@ async def drain(peer: Peer, order: Order) -> Any:
 
 
 class Starts:
-    """Notes when each numbered job starts, on the clock that every process of the machine reads alike."""
+    """Records when each numbered job starts, on the monotonic clock that all processes of the machine share."""
 
     def __init__(self) -> None:
         self.seen: dict[int, float] = {}
@@ -111,18 +111,18 @@ class Starts:
         self._complete = asyncio.Event()
 
     def note(self, payload: Payload) -> None:
-        """Note a start."""
+        """Record a start."""
         self.seen.setdefault(payload["probe"], time.monotonic())
         if len(self.seen) >= self._awaited > 0:
             self._complete.set()
 
     async def warm(self, peer: Peer, order: Order) -> None:
-        """See one job through that does not count."""
+        """Run one job that does not count."""
         await peer.enqueue(order["payload"] | {"probe": -1})
         await self.wait(1)
 
     async def wait(self, count: int) -> dict[int, float]:
-        """Wait for so many starts, not for ever; give those that came."""
+        """Wait for `count` starts, but not for ever; return those that came."""
         self._awaited = count
         self._complete.clear()
         if len(self.seen) < count:
@@ -146,7 +146,7 @@ async def send(peer: Peer, order: Order) -> Any:
 
 
 async def receive(peer: Peer, order: Order) -> Any:
-    """Run what another process enqueues, until the next line says how many that were."""
+    """Run the jobs that another process enqueues, until the next line says how many there were."""
     starts = Starts()
     async with peer.opened(), peer.working(starts.note):
         await starts.warm(peer, order)
@@ -156,7 +156,7 @@ async def receive(peer: Peer, order: Order) -> Any:
 
 
 async def probe(peer: Peer, order: Order) -> list[float]:
-    """Enqueue lone jobs, each after a random pause; give when each call was made."""
+    """Enqueue lone jobs, each after a random pause; return when each call was made."""
     calls: list[float] = []
     ends = time.monotonic() + order["seconds"]
     while len(calls) < order["count"] and time.monotonic() < ends:
@@ -168,7 +168,7 @@ async def probe(peer: Peer, order: Order) -> list[float]:
 
 
 async def soon(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, not for ever."""
+    """Wait for an event, but not for ever."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -186,7 +186,7 @@ PROGRAMS = {each.__name__: each for each in (install, enqueue, bulk, drain, star
 
 
 def main(driver: str) -> None:
-    """Serve orders until there are no more."""
+    """Serve orders until the input ends."""
     module = import_module(driver)
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)

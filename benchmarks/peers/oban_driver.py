@@ -1,4 +1,4 @@
-"""Oban for Python, embedded, on uvloop as its command line has it."""
+"""Oban for Python, embedded, on uvloop like its command line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LOOP = uvloop.new_event_loop
 QUEUE = "bench"
 POOL = 20
 LIMIT = 500
-"""Jobs at once: like the product's slots, as jobs that do nothing are bound by transactions."""
+"""Jobs at once: like standfast's slots, since no-op jobs are limited by transactions."""
 
 
 @worker(queue=QUEUE)
 class Bench:
-    """Hands each payload to the measurement."""
+    """Passes each payload to the measurement."""
 
     handle: Any = None
 
@@ -37,7 +37,7 @@ class Peer:
         self._client: Any = None
 
     async def install(self) -> None:
-        """Make the tables."""
+        """Create the tables."""
         await install(self._pool)
 
     @asynccontextmanager

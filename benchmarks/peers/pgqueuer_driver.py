@@ -1,4 +1,4 @@
-"""PgQueuer, on asyncpg pools and uvloop as its performance guide and its command line have it."""
+"""PgQueuer, on asyncpg pools and uvloop, as in its performance guide and its command line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LOOP = uvloop.new_event_loop
 ENTRYPOINT = "bench"
 POOL = 20
 CONSUMERS = 5
-"""As PgQueuer's own benchmark has them, all in one process."""
+"""The number in PgQueuer's own benchmark, all in one process."""
 BATCH = 100
-"""Ten times that benchmark's, which is quicker: its guide says to increase it for short jobs."""
+"""Ten times that benchmark's size, which is faster: its guide says to increase it for short jobs."""
 
 
 class Peer:
@@ -31,7 +31,7 @@ class Peer:
         self._queries: Any = None
 
     async def install(self) -> None:
-        """Make the tables, and set autovacuum as the guide recommends."""
+        """Create the tables, and set autovacuum as the guide recommends."""
         await self._queries.install()
         await self._queries.optimize_autovacuum()
 

@@ -12,7 +12,7 @@ from procrastinate import App, PsycopgConnector
 QUEUE = "bench"
 POOL = 20
 CONCURRENCY = 30
-"""Jobs at once, as the documentation's example has it."""
+"""Jobs at once, as in the documentation's example."""
 
 
 class Peer:
@@ -27,7 +27,7 @@ class Peer:
         self._handle(payload)
 
     async def install(self) -> None:
-        """Make the tables."""
+        """Create the tables."""
         await self._app.schema_manager.apply_schema_async()
 
     @asynccontextmanager

@@ -135,7 +135,7 @@ def heartbeat() -> str:
 
 @app.task
 def due_on(day: date, days: int) -> date:
-    """Give a day with days added: dates pass through as they do with Celery."""
+    """Return a day with days added: dates pass through as they do with Celery."""
     return date.fromordinal(day.toordinal() + days)
 
 

@@ -1,1 +1,1 @@
-"""`standfast bench`: the product beside raw SQLite, or beside other queues on PostgreSQL, measured in the same run."""
+"""`standfast bench`: standfast compared with raw SQLite, or with other queues on PostgreSQL, in the same run."""

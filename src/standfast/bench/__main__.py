@@ -16,7 +16,7 @@ from standfast.bench import command
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def main(url: str | None, *, quick: bool, rounds: int, peers: str | None, as_json: bool) -> None:
-    """Measure the product beside raw SQLite, or on PostgreSQL beside other queues."""
+    """Measure standfast and raw SQLite, or standfast and other queues on a PostgreSQL server."""
     command.main(url, quick, rounds, as_json, peers)
 
 

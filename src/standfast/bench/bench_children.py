@@ -1,4 +1,4 @@
-"""Worker processes of the bench, seen from the parent: started here, ended here by their own handle."""
+"""Worker processes of the bench, seen from the parent: started here, and ended here through their own handles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from standfast.bench.child import BenchTask
 from standfast.concurrency.threads import with_timeout
 
 START_AND_STOP = 30.0
-"""Seconds a child may take beyond what it was ordered to do."""
+"""Seconds that a child may take beyond the time of its task."""
 LONGEST_LINE = 1 << 24
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Child:
         self._patience = order.seconds + START_AND_STOP
 
     async def answer(self, kind: type[T]) -> T:
-        """Wait for the child's next line."""
+        """Wait for the child's next line, and return it decoded."""
         if self._process.stdout is None:
             raise RuntimeError("a bench worker was started without a pipe to answer through")
         line = await with_timeout(self._process.stdout.readline(), self._patience)
@@ -39,7 +39,7 @@ class Child:
         return msgspec.json.decode(line, type=kind)
 
     async def say(self, number: int) -> None:
-        """Tell the child a number."""
+        """Send a number to the child."""
         if self._process.stdin is None:
             raise RuntimeError("a bench worker was started without a pipe to hear through")
         self._process.stdin.write(b"%d\n" % number)
@@ -48,7 +48,7 @@ class Child:
 
 @asynccontextmanager
 async def child(order: BenchTask) -> AsyncIterator[Child]:
-    """Run a worker process for as long as the block lasts."""
+    """Run a worker process while the block lasts."""
     text = msgspec.json.encode(order).decode()
     arguments = (sys.executable, "-m", "standfast.bench.child", text)
     process = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)

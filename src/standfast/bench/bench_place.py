@@ -1,4 +1,4 @@
-"""Where the bench runs: a directory of its own, on the disk that the user means, and what that machine is."""
+"""Where the bench runs: its own directory, on the disk that the user names; and a description of that machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from standfast.bench import raw
 from standfast.errors import ConfigurationError
 
 BYTES_PER_JOB = 2_000
-"""Room for one standing job: its rows, their indexes, the log, and the rows that draining leaves."""
+"""Disk space per job of a standing backlog: its rows, their indexes, the log, and the rows that draining leaves."""
 NOT_A_DISK = ("tmpfs", "ramfs")
 
 
 def directory_of(url: str | None) -> Path:
-    """Give the directory whose disk is measured: that of the store the URL names, else the current one."""
+    """Return the directory whose disk is measured: that of the store in the URL, else the current one."""
     if url is None:
         return Path.cwd()
     if url == ":memory:" or ("://" in url and not url.startswith("sqlite:///")):
@@ -42,7 +42,7 @@ def check_room(directory: Path, jobs: int) -> None:
 
 
 def file_system(directory: Path, mounts: str | None = None) -> dict[str, str]:
-    """Name the file system a directory is on; unknown where the kernel has no table of mounts."""
+    """Return a directory's file system; unknown if the kernel has no table of mounts."""
     table = Path("/proc/self/mountinfo")
     text = mounts if mounts is not None else table.read_text() if table.exists() else ""
     best = {"kind": "unknown", "mount": "", "device": ""}
@@ -55,7 +55,7 @@ def file_system(directory: Path, mounts: str | None = None) -> dict[str, str]:
 
 
 def machine(directory: Path) -> dict[str, Any]:
-    """Describe what was measured on."""
+    """Describe the machine of the measurement."""
     disk = file_system(directory)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""What a worker process of the bench does: it reads an order, works, and answers in lines of JSON."""
+"""The worker process of the bench: it reads a task, works, and answers in lines of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from standfast.wings.effects.handler_job import Job
 Program = Literal["drain", "probe", "idle"]
 
 SLOTS = 512
-"""Slots of the draining worker: jobs that do nothing are bound by transactions, and each takes what fits."""
+"""Slots of the draining worker: no-op jobs are limited by transactions, and each transaction takes what fits."""
 
 
 class BenchTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,23 +32,23 @@ class BenchTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """How a drain went. Memory is in bytes, and absent where the kernel does not say."""
+    """The result of a drain. Memory is in bytes, and absent if the kernel does not report it."""
 
     ran: int
     seconds: float
-    """From the first claim until the last end was on disk."""
+    """From the first claim until the last end is on disk."""
     steady: int
-    """How many followed the first until the count was reached or the time was up, in `steady_seconds`."""
+    """How many jobs followed the first until the count was reached or the time was up, in `steady_seconds`."""
     steady_seconds: float
     cpu: float
     memory_early: int | None
-    """At a tenth of the jobs."""
+    """After a tenth of the jobs."""
     memory_late: int | None
     memory_peak: int | None
 
 
 class Idled(msgspec.Struct, frozen=True):
-    """How much processor time a worker without work took."""
+    """The processor time used by a worker without work."""
 
     seconds: float
     cpu: float
@@ -64,13 +64,13 @@ def memory(field: str) -> int | None:
 
 
 def tell(answer: Any) -> None:
-    """Answer the parent with one line."""
+    """Send one line to the parent."""
     sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
     sys.stdout.flush()
 
 
 class Drain:
-    """A handler that does nothing, and counts how often."""
+    """A handler that does nothing, and counts its runs."""
 
     def __init__(self, count: int) -> None:
         self._ran = 0
@@ -112,7 +112,7 @@ class Drain:
 
 
 async def drain(order: BenchTask) -> None:
-    """Run jobs that do nothing, and tell how fast."""
+    """Run no-op jobs, and report how fast."""
     tell(await Drain(order.count).run(order))
 
 
@@ -128,11 +128,11 @@ async def probe(order: BenchTask) -> None:
 
 
 async def idle(order: BenchTask) -> None:
-    """Wait for work that never comes, and tell what the waiting cost."""
+    """Wait for work that never comes, and report the cost of waiting."""
     sf = Standfast(order.url)
     sf.handler(order.queue)(Drain(1).noop)
     async with sf, sf.worker([order.queue]):
-        await asyncio.sleep(min(1.0, order.seconds))  # what starting costs is not idling
+        await asyncio.sleep(min(1.0, order.seconds))  # start-up costs are not idling
         began, cpu = time.monotonic(), time.process_time()
         await asyncio.sleep(order.seconds)
         tell(Idled(time.monotonic() - began, time.process_time() - cpu))
@@ -142,9 +142,9 @@ PROGRAMS = {"drain": drain, "probe": probe, "idle": idle}
 
 
 def main() -> None:
-    """Run the program that the first argument orders."""
+    """Run the program of the task in the first argument."""
     order = msgspec.json.decode(sys.argv[1], type=BenchTask)
-    with short_turns():  # as `standfast worker` has them
+    with short_turns():  # the same as in `standfast worker`
         asyncio.run(PROGRAMS[order.program](order))
 
 

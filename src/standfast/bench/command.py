@@ -16,7 +16,7 @@ ON_A_SERVER = ("postgresql://", "postgres://")
 
 
 def main(url: str | None, quick: bool, rounds: int, as_json: bool, peers: str | None = None) -> None:  # noqa: FBT001 - the command line's own flags
-    """Measure the product on the disk or the server that `url` names, and print what was found."""
+    """Measure standfast on the disk or server that `url` names, and print the results."""
     if url is not None and url.startswith(ON_A_SERVER):
         _on_server(url, quick=quick, rounds=max(1, rounds), as_json=as_json, peers=peers)
     else:
@@ -24,7 +24,7 @@ def main(url: str | None, quick: bool, rounds: int, as_json: bool, peers: str | 
 
 
 def _on_disk(url: str | None, *, quick: bool, rounds: int, as_json: bool) -> None:
-    """Beside raw SQLite."""
+    """Compare with raw SQLite."""
     line = ProgressLine()
     try:
         report = run(directory_of(url), QUICK if quick else FULL, rounds, line)
@@ -37,7 +37,7 @@ def _on_disk(url: str | None, *, quick: bool, rounds: int, as_json: bool) -> Non
 
 
 def _on_server(url: str, *, quick: bool, rounds: int, as_json: bool, peers: str | None) -> None:
-    """Beside other queues on PostgreSQL."""
+    """Compare with other queues on PostgreSQL."""
     try:
         from standfast.bench.postgres import peer_report as report  # noqa: PLC0415 - needs an extra
         from standfast.bench.postgres import peer_sizes as sizes  # noqa: PLC0415
@@ -56,5 +56,5 @@ def _on_server(url: str, *, quick: bool, rounds: int, as_json: bool, peers: str 
 
 
 def to_json(report: msgspec.Struct) -> str:
-    """Give everything: rows, rounds, figures, machine, versions, date, settings."""
+    """Return everything as JSON: rows, rounds, figures, machine, versions, date, settings."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

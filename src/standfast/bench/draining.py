@@ -1,4 +1,4 @@
-"""Drains of jobs that do nothing, by a worker process."""
+"""Drains of no-op jobs by a worker process."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ async def _drain(store: BenchStore, queue: str, count: int, seconds: float) -> D
 
 
 async def to_empty(store: BenchStore, queue: str, count: int, seconds: float) -> Figure:
-    """Drain a queue of so many jobs to its end; timed from the first claim until the last end is on disk."""
+    """Drain a queue of `count` jobs completely; timed from the first claim until the last end is on disk."""
     drained = await _drain(store, queue, count, seconds)
     rate = drained.ran / drained.seconds
     return Figure(rate, drained.ran, drained.seconds, _cpu(drained), cut=drained.ran < count)
 
 
 async def from_backlog(store: BenchStore, count: int, seconds: float) -> Figure:
-    """Take so many jobs out of a standing backlog, timed from start to start, then put as many back."""
+    """Take `count` jobs out of a standing backlog, timed from first to last start, then refill it."""
     drained = await _drain(store, BACKLOG, count, seconds)
     await store.fill(BACKLOG, drained.ran)
     return _steady(drained, count)
 
 
 async def from_start_to_start(store: BenchStore, queue: str, count: int, seconds: float) -> Figure:
-    """Drain a queue of so many jobs, timed from the first start to the last, as can be told of any queue."""
+    """Drain a queue of `count` jobs, timed from the first start to the last, which can be measured for any queue."""
     return _steady(await _drain(store, queue, count, seconds), count)
 
 
 async def watching_memory(store: BenchStore, waiting: int, seconds: float) -> Figures:
-    """Drain a whole backlog, and give the memory of the worker: early, late, and at its peak, in MB."""
+    """Drain a whole backlog, and return the worker's memory: early, late, and at its peak, in MB."""
     drained = await _drain(store, BACKLOG, waiting, seconds)
     cut = drained.ran < waiting
     seen = {

@@ -17,7 +17,7 @@ async def one_caller(sf: Standfast, queue: str, most: int, seconds: float) -> Fi
 
 
 async def many_callers(sf: Standfast, queue: str, most: int, seconds: float) -> Figure:
-    """Have 64 tasks each enqueue one job after the other."""
+    """Let 64 tasks each enqueue one job after the other."""
     budget = Budget(most, seconds)
     await asyncio.gather(*(_call(sf, queue, budget) for _ in range(CALLERS)))
     return budget.rate()

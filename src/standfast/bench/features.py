@@ -1,4 +1,4 @@
-"""What a feature costs the jobs that use it, beside a plain job: each is enqueued, run and completed in one process."""
+"""What a feature costs the jobs that use it, compared with a plain job: enqueued, run and completed in one process."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FEATURES = {
 
 
 async def one_by_one(sf: Standfast, jobs: int) -> Figures:
-    """Measure plain jobs, and as many with each feature."""
+    """Measure plain jobs, and as many jobs with each feature."""
     run = Run(sf)
     return {f"feature_{name}": await run.measure(name, jobs) for name in (PLAIN, *FEATURES)}
 
 
 class Run:
-    """Enqueues jobs of one kind at a time, and counts those that ran."""
+    """Enqueues jobs of one kind at a time, and counts how many ran."""
 
     def __init__(self, sf: Standfast) -> None:
         self._sf = sf
@@ -46,7 +46,7 @@ class Run:
                 sf.handler(_queue(name))(self._count)
 
     async def measure(self, name: str, jobs: int) -> Figure:
-        """Time so many jobs from the first enqueue until the worker has left: by then every end is on disk."""
+        """Time jobs from the first enqueue until the worker has stopped: by then every end is on disk."""
         self._left = rest = jobs
         self._done.clear()
         began = time.perf_counter()

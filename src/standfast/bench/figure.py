@@ -1,4 +1,4 @@
-"""One measured figure, and the budget that bounds its measurement."""
+"""One measured figure, and the budget that limits its measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 class Figure(msgspec.Struct, frozen=True):
     """A value, how many jobs it was measured on, and how long that took. `cpu` is microseconds per job.
 
-    `cut` says that the time was up before all the jobs were measured that should have been.
+    `cut` says that the time was up before all jobs were measured.
     """
 
     value: float
@@ -25,7 +25,7 @@ Figures = dict[str, Figure]
 
 
 class Budget:
-    """Counts and times a measurement; it is over when the count or the seconds are spent."""
+    """Counts and times a measurement, which is over when the count or the seconds are spent."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most = most
@@ -34,24 +34,24 @@ class Budget:
         self.start()
 
     def start(self) -> None:
-        """Begin now, after what had to be prepared."""
+        """Start the time now, after any preparation."""
         self._cpu = time.process_time()
         self._began = time.monotonic()
         self._ends = self._began + self._seconds
 
     def take(self, jobs: int = 1) -> bool:
-        """Spend so many jobs, if there is anything left."""
+        """Spend some jobs, if anything is left of the budget."""
         if self._done >= self._most or time.monotonic() >= self._ends:
             return False
         self._done += jobs
         return True
 
     def give_back(self, jobs: int) -> None:
-        """Take note that so many of the jobs spent were not there."""
+        """Put back spent jobs that turned out not to exist."""
         self._done -= jobs
 
     def rate(self) -> Figure:
-        """Give jobs per second, from the start until now."""
+        """Return the jobs per second since the start."""
         seconds = time.monotonic() - self._began
         cpu = time.process_time() - self._cpu
         cut = self._done < self._most

@@ -1,4 +1,4 @@
-"""What a worker costs that has nothing to do."""
+"""The cost of a worker that has nothing to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.bench.stores import WORK, opened
 
 
 async def idle(place: Path, seconds: float) -> Figures:
-    """Give the share of one core that an idle worker process takes, in percent."""
+    """Return how much of one core an idle worker process uses, in percent."""
     async with opened(place) as store:
         idled = await ask(BenchTask(program="idle", url=store.url, queue=WORK, seconds=seconds), Idled)
     return {"idle_cpu": Figure(idled.cpu / idled.seconds * 100, 0, idled.seconds)}

@@ -1,4 +1,4 @@
-"""The rounds: each step measures the product and what stands beside it in turn; every second round goes backwards."""
+"""The rounds: each step measures standfast and its counterparts in turn; every second round runs in reverse order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENQUEUES = {
 }
 Step = Callable[[Bench], Awaitable[Figures]]
 Rounds = dict[str, list[Figure]]
-"""Each figure by name, one for each round it was measured in."""
+"""Each figure by name, with one value for each round."""
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def prepared(place: Path, sizes: Sizes, say: Say) -> AsyncIterator[Bench]:
 
 
 async def measure(place: Path, sizes: Sizes, rounds: int, say: Say) -> Rounds:
-    """Measure everything, the steps of a round in turn."""
+    """Measure everything, round by round."""
     found: Rounds = defaultdict(list)
 
     def keep(figures: Figures) -> None:
@@ -70,7 +70,7 @@ async def measure(place: Path, sizes: Sizes, rounds: int, say: Say) -> Rounds:
 
 
 async def enqueues(bench: Bench) -> Figures:
-    """One caller and 64 callers, beside raw one-row commits and raw 64-row transactions."""
+    """Measure one caller and 64 callers, compared with raw one-row commits and raw 64-row transactions."""
     sizes = bench.sizes
     figures = {"raw_one_row": _raw_inserts(bench, 1, sizes.one_at_a_time)}
     figures["raw_commit"] = _milliseconds(figures["raw_one_row"])
@@ -83,7 +83,7 @@ async def enqueues(bench: Bench) -> Figures:
 
 
 async def bulks(bench: Bench) -> Figures:
-    """Bulk of 1 000, beside raw 1 000-row transactions."""
+    """Measure bulk enqueues of 1 000 jobs, compared with raw 1 000-row transactions."""
     sizes = bench.sizes
     figures = {"raw_1000_rows": _raw_inserts(bench, BULK, sizes.by_bulk)}
     async with opened(bench.place) as store:
@@ -93,7 +93,7 @@ async def bulks(bench: Bench) -> Figures:
 
 
 async def drains(bench: Bench) -> Figures:
-    """Drain to empty, beside raw claims and completions in one transaction."""
+    """Drain to empty, compared with raw claims and completions in one transaction."""
     sizes = bench.sizes
     with _raw(bench.place, sizes.drained) as queue:
         figures = {"raw_claim_complete": queue.claims_and_completes(sizes.seconds)}
@@ -113,16 +113,16 @@ async def drains_of_backlogs(bench: Bench) -> Figures:
 
 
 async def starts(bench: Bench) -> Figures:
-    """From enqueue to start on an idle system, in the process and across processes."""
+    """Measure from enqueue to start on an idle system, in the process and across processes."""
     async with opened(bench.place) as store:
         inside = await starting.in_the_process(store, bench.sizes)
         return inside | await starting.across_processes(store, bench.sizes)
 
 
 async def beside_backlogs(bench: Bench) -> Figures:
-    """Measure beside the small backlog and beside the large one, each figure right after its counterpart.
+    """Measure next to the small backlog and next to the large one, each figure right after its counterpart.
 
-    The backlog waits in another queue of the same tables; what was enqueued beside it is then drained.
+    The backlog waits in another queue of the same tables; the jobs enqueued for the measurement are then drained.
     """
     found: Figures = {}
     stores = {"small": bench.small, "large": bench.large}
@@ -142,14 +142,14 @@ async def beside_backlogs(bench: Bench) -> Figures:
 
 
 async def with_features(bench: Bench) -> Figures:
-    """Plain jobs, beside as many with each feature."""
+    """Measure plain jobs, and as many with each feature."""
     async with opened(bench.place) as store:
         return await features.one_by_one(store.sf, bench.sizes.with_feature)
 
 
 @contextmanager
 def _raw(place: Path, rows: int) -> Iterator[RawQueue]:
-    """Give a raw queue with so many rows, in a directory of its own."""
+    """Yield a raw queue with this many rows, in its own directory."""
     with tempfile.TemporaryDirectory(prefix="raw-", dir=place) as directory:
         queue = RawQueue(Path(directory) / "raw.db", rows)
         try:

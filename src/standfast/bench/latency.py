@@ -1,4 +1,4 @@
-"""A handler that notes when each of its jobs starts."""
+"""A handler that records when each of its jobs starts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from standfast.concurrency.threads import with_timeout
 from standfast.wings.effects.handler_job import Job
 
 LONGEST_WAIT = 5.0
-"""Seconds to wait for the last starts: longer than a worker's own look for work that no hint told of."""
+"""Seconds to wait for the last starts: longer than a worker's own interval for polling without a hint."""
 
 
 class Probes:
-    """The starts of numbered jobs, on the clock that every process of the machine reads alike."""
+    """The starts of numbered jobs, on the monotonic clock that all processes of the machine share."""
 
     def __init__(self) -> None:
         self.starts: dict[int, float] = {}
@@ -21,13 +21,13 @@ class Probes:
         self._complete = asyncio.Event()
 
     async def note(self, job: Job) -> None:
-        """Note a start."""
+        """Record a start."""
         self.starts[job.payload["probe"]] = time.monotonic()
         if len(self.starts) == self._awaited:
             self._complete.set()
 
     async def wait(self, count: int) -> dict[int, float]:
-        """Wait for so many starts; give those that came, and forget them."""
+        """Wait for `count` starts; return those that came, and forget them."""
         self._awaited = count
         self._complete.clear()
         if len(self.starts) < count:
@@ -37,7 +37,7 @@ class Probes:
 
 
 async def wait_for(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, not for ever; tell whether it came."""
+    """Wait for an event, but not for ever; return whether it came."""
     try:
         await with_timeout(event.wait(), seconds)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""How the table of a report is laid out: in colours where there is a terminal and rich, else in plain columns."""
+"""The layout of a report's table: in colours on a terminal with rich, else in plain columns."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import NamedTuple
 import click
 
 COLOURS = {True: "green", False: "red", None: ""}
-"""By whether a row reaches its bar."""
+"""By whether a row reaches its target."""
 
 
 class Layout(NamedTuple):
-    """The headings of a table, its rows with whether each reaches its bar, and the columns that hold words."""
+    """The headings of a table, its rows with whether each reaches its target, and the columns that hold words."""
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[tuple[str, ...], bool | None]]
     left: Collection[int]
 
     def show(self, heading: str, notes: Sequence[str]) -> None:
-        """Print it between what was measured and what is to be said about that."""
+        """Print the table between its heading and the notes about it."""
         click.echo(heading)
         if sys.stdout.isatty() and importlib.util.find_spec("rich"):
             self._show_rich()

@@ -1,4 +1,4 @@
-"""A line that says what is being measured, on a terminal and nowhere else."""
+"""A line that says what is being measured, on a terminal only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ CLEAR = "\r\x1b[K"
 
 
 class ProgressLine:
-    """Call it with what happens now; it writes over what it wrote before."""
+    """Call it with the current activity; it overwrites its earlier text."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._visible = self._stream.isatty()
 
     def __call__(self, text: str) -> None:
-        """Show this."""
+        """Show a text."""
         if self._visible:
             self._stream.write(CLEAR + text)
             self._stream.flush()

@@ -1,6 +1,6 @@
-"""SQLite alone: the least a durable job queue must do, with nothing around it.
+"""SQLite alone: the least that a durable job queue must do, with nothing around it.
 
-The only module beside the store that uses apsw.
+The only module besides the store that uses apsw.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS: dict[str, str | int] = {
     "cache_size": -8192,
     "wal_autocheckpoint": 4000,
 }
-"""The product's own settings, as far as they cost or save time. `synchronous` 2 is FULL."""
+"""standfast's own settings, as far as they affect speed. `synchronous` 2 is FULL."""
 
 TABLE = """
 CREATE TABLE job (
@@ -44,7 +44,7 @@ Row = tuple[str, float, str]
 
 
 def versions() -> dict[str, str]:
-    """Name the engine that answers."""
+    """Return the versions of apsw and SQLite."""
     return {"apsw": apsw.apsw_version(), "sqlite": apsw.sqlite_lib_version()}
 
 
@@ -64,7 +64,7 @@ class RawQueue:
             self._insert(self._rows(size))
 
     def inserts(self, per_transaction: int, most: int, seconds: float) -> Figure:
-        """Commit rows, so many in each transaction. They are made before the clock starts."""
+        """Commit rows, `per_transaction` at a time. They are made before the clock starts."""
         batches = [self._rows(per_transaction) for _ in range(math.ceil(most / per_transaction))]
         budget = Budget(most, seconds)
         for batch in batches:
@@ -74,7 +74,7 @@ class RawQueue:
         return budget.rate()
 
     def claims_and_completes(self, seconds: float) -> Figure:
-        """Claim rows and complete those claimed before, in one transaction each, until the table is empty."""
+        """Claim rows and complete those claimed before, both in one transaction, until the table is empty."""
         claimed: list[tuple[int, int]] = []
         budget = Budget(self._waiting, seconds)
         while budget.take(RAW_CLAIM):
@@ -92,7 +92,7 @@ class RawQueue:
         return [(n, token) for n, token, _ in claimed]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def _rows(self, size: int) -> list[Row]:

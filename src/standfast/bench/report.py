@@ -1,4 +1,4 @@
-"""Everything one run found, as a value: the same for the table and for JSON."""
+"""All results of one run, as a value: the same for the table and for JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEWEST_ROUNDS = 3
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows with medians, the figures behind them, and what they were measured on."""
+    """Rows with medians, the figures behind them, and the machine."""
 
     machine: dict[str, Any]
     settings: dict[str, Any]
@@ -64,7 +64,7 @@ def _settings(sizes: Sizes, rounds: int) -> dict[str, Any]:
 
 
 def _remarks(machine: dict[str, Any], rounds: int, found: list[Row]) -> list[str]:
-    """Say what weakens the figures, and which of them fall short."""
+    """Say what weakens the figures."""
     remarks = []
     if not machine["is_a_disk"]:
         kind = machine["file_system"]["kind"]

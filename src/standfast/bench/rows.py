@@ -1,4 +1,4 @@
-"""The rows of the table: which figure stands beside which, and the bar it is held against."""
+"""The rows of the table: which figures are compared, and the target of each row."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from standfast.bench.sizes import Sizes
 
 Unit = Literal["/s", "ms", "%", "MB"]
 FLAT = 1.1
-"""Memory counts as flat when a worker ends with at most a tenth more than it had after a tenth of the jobs."""
+"""Memory counts as flat if a worker ends with at most a tenth more than it had after a tenth of the jobs."""
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """What a row must reach: a ratio or a value, at least or at most."""
+    """The target of a row: a ratio or a value, at least or at most."""
 
     of: Literal["ratio", "value"]
     bound: float
     at_least: bool = True
 
     def met_by(self, value: float | None, ratio: float | None) -> bool | None:
-        """Tell whether the bar is met; None where nothing was measured."""
+        """Return whether the target is met; None if nothing was measured."""
         judged = ratio if self.of == "ratio" else value
         if judged is None:
             return None
@@ -34,7 +34,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """One row: a figure by its name, what it is compared with, and its bar if the project set one."""
+    """One row: a figure by its name, what it is compared with, and its target if the project set one."""
 
     id: str
     metric: str
@@ -54,7 +54,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One row, measured: medians over its rounds. `passes` is None without a bar or without a measurement."""
+    """One row, measured: medians over its rounds. `passes` is None without a target or without a measurement."""
 
     id: str
     metric: str
@@ -75,12 +75,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def specs(sizes: Sizes) -> list[Spec]:
-    """Give every row, those with bars first, as the project's table has them."""
+    """Return every row in the order of the project's table: those with targets first."""
     return [*_throughput(sizes), *_waiting_and_cost(sizes), *_beside_backlogs(sizes), *_with_features()]
 
 
 def _with_features() -> list[Spec]:
-    """Say what each feature costs the jobs that use it; what plain jobs cost stands beside."""
+    """Compare the jobs of each feature with plain jobs."""
     return [
         Spec(f"feature_{name}", f"enqueue and run with {what}", "/s", f"feature_{name}", "feature_plain", "a plain job")
         for name, what in FEATURES.items()
@@ -141,7 +141,7 @@ def _beside_backlogs(sizes: Sizes) -> list[Spec]:
 
 
 def rows(rounds: Rounds, sizes: Sizes) -> list[Row]:
-    """Compute every row from what the rounds measured."""
+    """Compute every row from the measured rounds."""
     return [_row(spec, rounds) for spec in specs(sizes)]
 
 
@@ -180,7 +180,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def count(jobs: int) -> str:
-    """Write a number of jobs as people say it: 1 M, 100 k, 50."""
+    """Format a number of jobs for people: 1 M, 100 k, 50."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if jobs >= size and jobs % size == 0:
             return f"{jobs // size} {letter}"

@@ -1,4 +1,4 @@
-"""How much each measurement takes: bounded in count and in time, so that a slow disk cannot stretch the run."""
+"""How much is measured: limited in count and in time, so that a slow disk cannot stretch the run."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import msgspec
 
 PAYLOAD_BYTES = 200
 PAYLOAD = {"data": "x" * (PAYLOAD_BYTES - len('{"data":""}'))}
-"""What every job carries, in the product and in raw SQLite: 200 bytes of JSON text."""
+"""The payload of every job, in standfast and in raw SQLite: 200 bytes of JSON text."""
 
 CALLERS = 64
-"""Callers that enqueue at once, and rows of the raw transactions beside them."""
+"""Callers that enqueue at once, and rows of the raw transactions they are compared with."""
 BULK = 1000
-"""Jobs of one `enqueue_many`, and rows of the raw transactions beside it."""
+"""Jobs of one `enqueue_many`, and rows of the raw transactions it is compared with."""
 RAW_CLAIM = 256
 """Rows that raw SQLite claims and completes in one transaction."""
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts are jobs, `seconds` bounds every single measurement."""
+    """Counts are jobs; `seconds` limits every single measurement."""
 
     small: int = 1_000
     """The small standing backlog."""
     middle: int = 100_000
-    """What the drain beside the large backlog is compared with."""
+    """The backlog that the drain of the large one is compared with."""
     large: int = 1_000_000
-    """The large standing backlog, and what the worker whose memory is watched drains."""
+    """The large standing backlog, which is also drained to watch a worker's memory."""
     warm_up: int = 50_000
     """Jobs in the file before a measurement, so that the log has been through a checkpoint."""
     one_at_a_time: int = 2_000
@@ -34,7 +34,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs drained to empty, and taken from each standing backlog."""
     one_beside_backlog: int = 500
     beside_backlog: int = 10_000
-    """Jobs enqueued by 64 callers and in bulk beside a standing backlog, then drained."""
+    """Jobs enqueued by 64 callers and in bulk next to a standing backlog, then drained."""
     with_feature: int = 4_000
     """Jobs with each feature, and plain ones, that are enqueued and run in one process."""
     probes: int = 200
@@ -47,7 +47,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     drain_all_seconds: float = 150.0
     """The most the drain of the large backlog may take."""
     fill_seconds: float = 120.0
-    """The most that filling one backlog may take; a disk that needs more is too slow for it."""
+    """The most that filling one backlog may take; a disk that needs more is too slow."""
 
 
 FULL = Sizes()

@@ -14,9 +14,9 @@ from standfast.bench.sizes import PAYLOAD, Sizes
 from standfast.bench.stores import PROBE, BenchStore
 
 SHORTEST_PAUSE = 0.005
-"""Long enough for the job before to be settled, so that the system is idle again."""
+"""Long enough for the previous job to be settled, so that the system is idle again."""
 UNCOUNTED = 3
-"""Probes that warm up what has never run."""
+"""Probes that warm up code which has not run before."""
 
 
 async def in_the_process(store: BenchStore, sizes: Sizes) -> Figures:
@@ -39,7 +39,7 @@ async def across_processes(store: BenchStore, sizes: Sizes) -> Figures:
 
 
 async def _probe(sf: Standfast, sizes: Sizes) -> list[float]:
-    """Enqueue lone jobs, each after a random pause; give when each call was made."""
+    """Enqueue lone jobs, each after a random pause; return when each call was made."""
     calls: list[float] = []
     ends = time.monotonic() + sizes.seconds
     while len(calls) < sizes.probes + UNCOUNTED and time.monotonic() < ends:
@@ -51,7 +51,7 @@ async def _probe(sf: Standfast, sizes: Sizes) -> list[float]:
 
 
 def start_figures(name: str, calls: list[float], starts: dict[int, float], sizes: Sizes) -> Figures:
-    """Give the median and the 99th percentile, in milliseconds."""
+    """Return the median and the 99th percentile, in milliseconds."""
     missing = len(calls) - len(starts)
     if missing:
         raise RuntimeError(f"{missing} of {len(calls)} probes never started: is the machine stuck?")

@@ -1,4 +1,4 @@
-"""The product's stores that the bench works on: fresh ones for one step, and standing ones with a backlog."""
+"""The stores that the bench works on: fresh ones for one step, and standing ones with a backlog."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from standfast.errors import ConfigurationError
 BACKLOG = "bench-backlog"
 """The queue in which a standing backlog waits."""
 WORK = "bench-work"
-"""The queue that is filled and emptied beside it."""
+"""The queue that is filled and emptied next to it."""
 PROBE = "bench-probe"
 """The queue of lone jobs whose start is timed."""
 
 PART = 10 * BULK
-"""Jobs between two words about how far the filling is."""
+"""Jobs between two progress messages while filling."""
 
 Say = Callable[[str], None]
 
 
 class BenchStore:
-    """One store, held open by the parent, as a program that enqueues would."""
+    """One store, kept open by the parent, as a program that enqueues would."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -39,7 +39,7 @@ class BenchStore:
         self.sf.handler(PROBE)(self.probes.note)
 
     async def fill(self, queue: str, jobs: int) -> None:
-        """Enqueue so many jobs in bulk."""
+        """Enqueue this many jobs in bulk."""
         while jobs > 0:
             await self.sf.enqueue_many(queue, [PAYLOAD] * min(BULK, jobs))
             jobs -= BULK
@@ -47,7 +47,7 @@ class BenchStore:
 
 @asynccontextmanager
 async def opened(place: Path) -> AsyncIterator[BenchStore]:
-    """Give an empty store in a directory of its own, and delete both afterwards."""
+    """Yield an empty store in its own directory, and delete both afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="store-", dir=place))
     store = BenchStore(str(directory / "queue.db"))
     try:
@@ -59,14 +59,14 @@ async def opened(place: Path) -> AsyncIterator[BenchStore]:
 
 @asynccontextmanager
 async def with_backlog(place: Path, waiting: int, seconds: float, say: Say) -> AsyncIterator[BenchStore]:
-    """Give a store in which so many jobs wait."""
+    """Yield a store in which this many jobs wait."""
     async with opened(place) as store:
         await fill_backlog(store, waiting, seconds, say)
         yield store
 
 
 async def fill_backlog(store: BenchStore, waiting: int, seconds: float, say: Say) -> None:
-    """Have so many jobs wait; refuse a disk that takes too long to get there."""
+    """Fill the backlog with jobs; refuse a disk that takes too long."""
     ends = time.monotonic() + seconds
     for done in range(0, waiting, PART):
         say(f"filling a backlog: {done:,} of {waiting:,}")

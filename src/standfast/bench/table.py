@@ -13,12 +13,12 @@ LEFT = frozenset({0, 2, 6})
 
 
 def show(report: Report) -> None:
-    """Print the report, with colours where there is a terminal and rich."""
+    """Print the report, in colours on a terminal with rich."""
     layout(report).show(heading(report), notes(report))
 
 
 def heading(report: Report) -> str:
-    """Say what was measured on what."""
+    """Say what was measured, and where."""
     machine, disk = report.machine, report.machine["file_system"]
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     return (
@@ -32,12 +32,12 @@ def heading(report: Report) -> str:
 
 
 def layout(report: Report) -> Layout:
-    """Lay the rows out."""
+    """Return the layout of the table."""
     return Layout(HEADINGS, [(cells(row), row.passes) for row in report.rows], LEFT)
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Word one row."""
+    """Return the cells of one row."""
     ratio = "" if row.ratio is None else f"{digits(row.ratio)} {TIMES}"
     return (
         row.metric,
@@ -51,7 +51,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def verdict(row: Row) -> str:
-    """Say whether the bar is met."""
+    """Say whether the target is met."""
     if row.value is None:
         return "not measured"
     word = {True: "pass", False: "falls short", None: ""}[row.passes]
@@ -59,19 +59,19 @@ def verdict(row: Row) -> str:
 
 
 def quantity(value: float | None, unit: Unit) -> str:
-    """Write a figure with its unit."""
+    """Format a figure with its unit."""
     if value is None:
         return "-"
     return f"{value:,.0f} /s".replace(",", " ") if unit == "/s" else f"{digits(value)} {unit}"
 
 
 def bar_text(bar: Bar, unit: Unit) -> str:
-    """Word a bar."""
+    """Format a target."""
     return f"{'≥' if bar.at_least else '≤'} {bar.bound:g} {TIMES if bar.of == 'ratio' else unit}"
 
 
 def digits(value: float) -> str:
-    """Keep three significant digits."""
+    """Format a number with three significant digits."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004
 
 

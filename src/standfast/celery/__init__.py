@@ -1,8 +1,8 @@
-"""A Celery-shaped shim: change `from celery import …` to `from standfast.celery import …`.
+"""A Celery-compatible shim: change `from celery import …` to `from standfast.celery import …`.
 
 See docs/migrating/celery.md.
-Arguments and results are JSON. What does not map raises `ConfigurationError` where it is written, and says what
-standfast has in its place.
+Arguments and results are JSON. What has no counterpart raises `ConfigurationError` where it is written, and the error
+says what to use in standfast instead.
 """
 
 from typing import Any

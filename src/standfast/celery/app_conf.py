@@ -1,4 +1,4 @@
-"""`app.conf`: the settings of Celery that mean something here, those that hold anyway, and a refusal for the rest."""
+"""`app.conf`: the Celery settings that apply here, those that hold anyway, and a refusal for the rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "timezone": "UTC",
     "worker_concurrency": None,
 }
-"""What is read here, with Celery's defaults."""
+"""The settings that are read here, with Celery's defaults."""
 HOLDS_ANYWAY: dict[str, tuple[Any, ...]] = {
     "accept_content": (["json"], ("json",), {"json"}, ["application/json"]),
     "broker_connection_retry": (True,),
@@ -56,7 +56,7 @@ HOLDS_ANYWAY: dict[str, tuple[Any, ...]] = {
     "worker_hijack_root_logger": (False,),
     "worker_prefetch_multiplier": (1,),
 }
-"""What standfast does in any case, with the values that say so; another value is refused."""
+"""What standfast does in any case, with the values that mean it; any other value is refused."""
 WHY_NOT = {
     "accept_content": PICKLE,
     "result_accept_content": PICKLE,
@@ -73,7 +73,7 @@ class Conf:
     """Settings by attribute, by key, or by `update`; each is checked when it is set."""
 
     changes: int
-    """How often something was set."""
+    """How often a setting was changed."""
     _values: dict[str, Any]
     _unread: list[tuple[str, str | None]]
 
@@ -105,11 +105,11 @@ class Conf:
         object.__setattr__(self, "changes", self.changes + 1)
 
     def read_later(self, name: str, namespace: str | None) -> None:
-        """Read a module or object by its name, once a setting is asked for: it may not be importable yet."""
+        """Read a module or object by its name, but only once a setting is needed: it may not be importable yet."""
         self._unread.append((name, namespace))
 
     def read(self, source: Any, namespace: str | None = None) -> None:
-        """Set what an object, a module or the name of one has; with a namespace, what begins with it."""
+        """Take settings from an object, a module or the name of one; with a namespace, those with that prefix."""
         found = _load(source) if isinstance(source, str) else source
         self.update(_named(found, f"{namespace}_") if namespace else _lower(found))
 
@@ -139,7 +139,7 @@ def _named(source: Any, start: str) -> dict[str, Any]:
 
 
 def _lower(source: Any) -> dict[str, Any]:
-    """Give the settings of a `celeryconfig` module: lower-case names that are not what it imports or defines."""
+    """Return the settings of a `celeryconfig` module: lower-case names, except what it imports or defines."""
     found = {name: _value(source, name) for name in _names(source) if name.islower() and not name.startswith("_")}
     return {name: each for name, each in found.items() if not callable(each) and not isinstance(each, ModuleType)}
 

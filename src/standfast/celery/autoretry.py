@@ -1,4 +1,4 @@
-"""When a task is tried again: what `self.retry()` and `autoretry_for` ask for, within `max_retries`."""
+"""When a task is tried again: on `self.retry()` and `autoretry_for`, within `max_retries`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _random = random.Random()  # noqa: S311 - it spreads retries, and guards nothing
 
 
 def retry_for(task: Task, request: Request, error: Exception) -> Exception:
-    """Give the Retry that an exception leads to, or the exception that the task fails with."""
+    """Return the Retry that an exception leads to, or the exception that the task fails with."""
     if isinstance(error, Ignore | Retry) or not isinstance(error, task.autoretry_for):
         return error
     if isinstance(error, task.dont_autoretry_for):
@@ -39,7 +39,7 @@ def next_retry(
     eta: datetime | None = None,
     max_retries: int | None = None,
 ) -> Exception:
-    """Give the Retry that is asked for, or if none is left what the task fails with."""
+    """Return the Retry that was requested, or if no retry is left, the exception that the task fails with."""
     most = _most(task, max_retries)
     if most is not None and request.retries >= most:
         return _as_exception(exc) or MaxRetriesExceededError(
@@ -49,7 +49,7 @@ def next_retry(
 
 
 def backoff(task: Task, retries: int, roll: float) -> int:
-    """Give the seconds to wait before a retry: doubling up to a cap, and by default any part of that."""
+    """Return the seconds to wait before a retry: doubling up to a cap, and by default a random part of that."""
     longest: int = min(int(task.retry_backoff_max), max(1, int(task.retry_backoff)) * 2 ** min(retries, 60))
     return int(roll * (longest + 1)) if task.retry_jitter else longest
 

@@ -1,4 +1,4 @@
-"""The beat schedule, kept in the store by whichever worker starts: there is no beat process to run, or to lose."""
+"""The beat schedule, stored by whichever worker starts: there is no beat process to run, or to lose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.celery.task_arguments import written
 from standfast.errors import ConfigurationError
 
 LABEL = "beat"
-"""The label of schedules that came from a beat schedule; it names the app, so that two apps may share a store."""
+"""The label of schedules from a beat schedule; its value is the app's name, so that two apps may share a store."""
 KNOWN = ("task", "schedule", "args", "kwargs", "options")
 OPTIONS = ("queue", "priority")
 
@@ -26,14 +26,14 @@ class Entry(NamedTuple):
 
 
 class Placed(Protocol):
-    """What knows where a task goes."""
+    """Knows where a task goes."""
 
     def place(self, task: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Give the queue of a task, and its options for `enqueue`."""
+        """Return the queue of a task, and its options for `enqueue`."""
 
 
 def check(entries: Mapping[str, Any]) -> None:
-    """Refuse entries that cannot be kept, where they are set."""
+    """Refuse entries that cannot be stored, when they are set."""
     for name, given in entries.items():
         unknown = [each for each in given if each not in KNOWN]
         if unknown or "task" not in given or "schedule" not in given:
@@ -60,7 +60,7 @@ def entry_of(app: Placed, main: str, tz: str, name: str, given: Mapping[str, Any
 
 
 async def publish(sf: Standfast, main: str, entries: list[Entry]) -> None:
-    """Have the store's schedules be these; those that the app had and has no more are removed."""
+    """Write the entries to the store's schedules; remove those that the app no longer has."""
     for entry in entries:
         await sf.schedules.add(entry.name, entry.queue, entry.payload, **entry.options)
     names = {entry.name for entry in entries}

@@ -1,4 +1,4 @@
-"""The options of `apply_async`, read as those of `enqueue`."""
+"""The options of `apply_async`, translated to those of `enqueue`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CallOptions(TypedDict, total=False):
 
 
 def as_enqueue_options(given: Mapping[str, Any], tz: str, now: float) -> dict[str, Any]:
-    """Give the options for `enqueue`; the queue is chosen elsewhere."""
+    """Return the options for `enqueue`, except the queue, which is chosen elsewhere."""
     refuse("option of apply_async", given, CALL_OPTIONS, CallOptions.__annotations__)
     if given.get("serializer") not in (None, "json"):
         raise ConfigurationError(f"serializer={given['serializer']!r} of Celery does not map to standfast: {PICKLE}")
@@ -39,14 +39,14 @@ def as_enqueue_options(given: Mapping[str, Any], tz: str, now: float) -> dict[st
 
 
 def zoned(moment: datetime | None, tz: str) -> datetime | None:
-    """Give a moment with a zone: one that names none is meant in the app's."""
+    """Return a moment with a time zone; without one, it is in the app's."""
     if moment is None or moment.utcoffset() is not None:
         return moment
     return moment.replace(tzinfo=ZoneInfo(tz))
 
 
 def _expiry(given: float | datetime | None, tz: str, now: float) -> datetime | float | None:
-    """Give the moment of an expiry: Celery counts a number in seconds from now."""
+    """Return the moment of an expiry: a number means seconds from now in Celery."""
     if given is None or isinstance(given, datetime):
         return zoned(given, tz)
     return now + given

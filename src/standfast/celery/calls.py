@@ -1,4 +1,4 @@
-"""The verbs of Standfast that are awaited, as plain calls: all the shim needs of them, and nothing else makes any."""
+"""The async verbs of Standfast as plain calls: all that the shim needs, and its only ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from standfast.views import JobView
 from standfast.wings.workflows.verbs import Workflow
 
 LOOK_AGAIN = (0.005, 0.25)
-"""A wait looks after the first pause, then less and less often, up to the second."""
+"""The pauses between two polls of a wait: the first one, and the longest one that it grows to."""
 MOST_NAMESAKES = 100
 
 
@@ -23,7 +23,7 @@ def enqueue(sf: Standfast, queue: str, payload: Any, options: dict[str, Any]) ->
 
 
 def start(sf: Standfast, flow: Workflow) -> dict[str, str]:
-    """Store a workflow; give the id of the job of each step."""
+    """Store a workflow; return the job's id of each step."""
     steps = workflow(sf, run_sync(flow.start()))["steps"]
     return {name: step["job_id"] for name, step in steps.items()}
 
@@ -48,7 +48,7 @@ def cancel(sf: Standfast, job_id: str) -> JobView:
 
 
 class TimeLeft:
-    """What is left of a time that was given once; None is no end."""
+    """The rest of a timeout that was given once; None never ends."""
 
     def __init__(self, timeout: float | None) -> None:
         self._give_up = None if timeout is None else time.monotonic() + timeout
@@ -60,7 +60,7 @@ class TimeLeft:
 
 
 class Patience:
-    """Waits a little longer each time, until the time is up."""
+    """Waits a little longer each time, until the timeout."""
 
     def __init__(self, what: str, timeout: float | None) -> None:
         self._what = what
@@ -68,7 +68,7 @@ class Patience:
         self._pause, self._longest = LOOK_AGAIN
 
     def wait(self) -> None:
-        """Wait once; raise TimeoutError when the time is up."""
+        """Wait once; raise TimeoutError after the timeout."""
         left = self._left.seconds
         if left is not None and left <= 0:
             raise TimeoutError(f"{self._what} is not done in time; it goes on, so ask again")

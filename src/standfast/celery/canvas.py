@@ -1,4 +1,4 @@
-"""Calls to be put together: `signature`, `chain`, `group`, `chord`."""
+"""Calls to be combined: `signature`, `chain`, `group`, `chord`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = AsyncResult | GroupResult
 
 
 class Node:
-    """What a canvas is made of."""
+    """A part of a canvas."""
 
     app: Celery | None = None
 
@@ -38,11 +38,11 @@ class Node:
         return evaluate(self._app(), self.with_arguments(list(args), dict(kwargs or {})))
 
     def with_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> Node:
-        """Give it with more arguments for its first tasks."""
+        """Return a copy with more arguments for its first tasks."""
         raise NotImplementedError
 
     def signatures(self) -> Iterable[Signature]:
-        """Give every call in it."""
+        """Return every call in it."""
         raise NotImplementedError
 
     def set(self, **options: Unpack[CallOptions]) -> Self:
@@ -92,17 +92,17 @@ class Signature(Node):
         return self._app().task_named(self.task)(*whole.args, **whole.kwargs)
 
     def with_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> Signature:
-        """Give it with arguments before its own, unless it is immutable."""
+        """Return a copy with these arguments before its own, unless it is immutable."""
         given = self.args if self.immutable else (*args, *self.args)
         named = self.kwargs if self.immutable else {**self.kwargs, **kwargs}
         return Signature(self.task, given, named, self.options, immutable=self.immutable, app=self.app)
 
     def clone(self, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Signature:
-        """Give a copy, with arguments before its own."""
+        """Return a copy, with arguments before its own."""
         return self.with_arguments(list(args), dict(kwargs or {}))
 
     def signatures(self) -> Iterable[Signature]:
-        """Give this call."""
+        """Return this call."""
         return [self]
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Signature(Node):
 
 
 class chain(Node):  # noqa: N801 - Celery's name
-    """Calls one after the other; each is given the result of the one before it."""
+    """Calls one after the other; each gets the result of the one before it."""
 
     def __init__(self, *nodes: Node | Iterable[Node]) -> None:
         self.nodes = list(flattened.from_iterable(_links(each) for each in _several(nodes)))
@@ -123,11 +123,11 @@ class chain(Node):  # noqa: N801 - Celery's name
         return self.apply_async(args, kwargs)
 
     def with_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> chain:
-        """Give it with more arguments for its first task."""
+        """Return a copy with more arguments for its first task."""
         return chain(self.nodes[0].with_arguments(args, kwargs), *self.nodes[1:])
 
     def signatures(self) -> Iterable[Signature]:
-        """Give every call in it."""
+        """Return every call in it."""
         return flattened.from_iterable(each.signatures() for each in self.nodes)
 
     @property
@@ -140,7 +140,7 @@ class chain(Node):  # noqa: N801 - Celery's name
 
 
 class group(Node):  # noqa: N801 - Celery's name
-    """Calls side by side; together they give the list of their results."""
+    """Calls side by side; together they return the list of their results."""
 
     def __init__(self, *nodes: Node | Iterable[Node]) -> None:
         self.nodes = _several(nodes)
@@ -150,11 +150,11 @@ class group(Node):  # noqa: N801 - Celery's name
         return self.apply_async(args, kwargs)
 
     def with_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> group:
-        """Give it with more arguments for each of its tasks."""
+        """Return a copy with more arguments for each of its tasks."""
         return group([each.with_arguments(args, kwargs) for each in self.nodes])
 
     def signatures(self) -> Iterable[Signature]:
-        """Give every call in it."""
+        """Return every call in it."""
         return flattened.from_iterable(each.signatures() for each in self.nodes)
 
     @property
@@ -167,7 +167,7 @@ class group(Node):  # noqa: N801 - Celery's name
 
 
 class chord(Node):  # noqa: N801 - Celery's name
-    """A group, and a call that is given the list of its results."""
+    """A group, and a call that gets the list of its results."""
 
     def __init__(self, header: Node | Iterable[Node], body: Node | None = None) -> None:
         self.header = header if isinstance(header, group) else group(header)
@@ -178,11 +178,11 @@ class chord(Node):  # noqa: N801 - Celery's name
         return chord(self.header, body or self.body).apply_async(**options)
 
     def with_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> chord:
-        """Give it with more arguments for each task of its header."""
+        """Return a copy with more arguments for each task of its header."""
         return chord(self.header.with_arguments(args, kwargs), self.body)
 
     def signatures(self) -> Iterable[Signature]:
-        """Give every call in it."""
+        """Return every call in it."""
         return [*self.header.signatures(), *self.ending.signatures()]
 
     @property
@@ -205,17 +205,17 @@ def signature(
     app: Celery | None = None,
     **options: Unpack[CallOptions],
 ) -> Signature:
-    """Give a call of a task, by its name or itself, to put into a canvas."""
+    """Return a call of a task, given by name or as an object, to put into a canvas."""
     return Signature(getattr(task, "name", task), args, kwargs, options, immutable=immutable, app=app)
 
 
 def maybe_signature(given: Any) -> Any:
-    """Give a canvas as it is; None stays None."""
+    """Return a canvas as it is; None stays None."""
     return given
 
 
 def _links(node: Node) -> list[Node]:
-    """Give the links of a chain: one inside another is part of it, and a chord is two."""
+    """Return the links of a chain: an inner chain is merged into it, and a chord is two links."""
     if isinstance(node, chain):
         return node.nodes
     return [node.header, *_links(node.ending)] if isinstance(node, chord) else [node]

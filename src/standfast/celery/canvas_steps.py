@@ -1,4 +1,4 @@
-"""A canvas as a workflow: each call is a step, and a step that is given a result waits for those that make it."""
+"""A canvas as a workflow: each call is a step, and a step that takes results waits for the steps that make them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FOR_ALL = ("queue", "priority", "expires", "serializer")
 FOR_THE_FIRST = ("countdown", "eta")
-"""Options that mean something only for a call that waits for no other."""
+"""Options that make sense only for a call that waits for no other."""
 
 
 class Plan:
@@ -36,7 +36,7 @@ class Plan:
         self.before: dict[str, list[str]] = {}
 
     def add(self, node: Node, takes: Takes | None = None) -> Takes:
-        """Add what a node needs; give the steps that make its result."""
+        """Add the steps that a node needs; return those that make its result."""
         match node:
             case Signature():
                 return self._step(node, takes)
@@ -69,7 +69,7 @@ class Plan:
         return name
 
     def start(self, name: str) -> dict[str, str]:
-        """Store it all as one workflow; give the id of the job of each step."""
+        """Store all steps as one workflow; return the job's id of each step."""
         flow = self._app.sf.workflow(name)
         feeding = {each for before in self.before.values() for each in before}
         for step, (call, takes) in self.steps.items():
@@ -92,7 +92,7 @@ class Plan:
         return {**payload, "feeds": True} if feeds else payload
 
     def result(self, made_by: Takes, ids: dict[str, str]) -> AsyncResult | GroupResult:
-        """Give the result that these steps make, with those before it as its parents."""
+        """Return the result that these steps make, with the results before it as its parents."""
         if isinstance(made_by, str):
             takes = self.steps[made_by][1]
             parent = None if takes is None else self.result(takes, ids)
@@ -101,7 +101,7 @@ class Plan:
 
 
 def start(app: Celery, node: Node, options: dict[str, Any]) -> AsyncResult | GroupResult:
-    """Store a canvas; give its result."""
+    """Store a canvas; return its result."""
     plan = Plan(app, options)
     made_by = plan.add(node)
     ids = plan.start(type(node).__name__) if plan.steps else {}
@@ -109,7 +109,7 @@ def start(app: Celery, node: Node, options: dict[str, Any]) -> AsyncResult | Gro
 
 
 def leaves(takes: Takes) -> Iterator[str]:
-    """Give every step that is named."""
+    """Yield every step named in it."""
     if isinstance(takes, str):
         yield takes
         return

@@ -32,11 +32,11 @@ Function = Callable[..., Any]
 FOREVER = 1_000_000
 """Attempts of a task with `max_retries=None`."""
 STORES = ("sqlite:", "postgresql:", "postgres:", "postgresql+psycopg:")
-"""What the address of a store begins with."""
+"""The prefixes of a store's address."""
 APPS: list[Celery] = []
 """The apps of this process; the last one is the current one."""
 SHARED: list[AnyTask] = []
-"""The tasks that every app has."""
+"""The shared tasks, which every app has."""
 
 
 class Signal:
@@ -46,7 +46,7 @@ class Signal:
         self.receivers: list[Function] = []
 
     def connect(self, receiver: Function | None = None, **_options: Any) -> Any:
-        """Have a function called with the app as `sender`."""
+        """Register a function, to be called with the app as `sender`."""
         if receiver is None:
             return self.connect
         self.receivers.append(receiver)
@@ -56,8 +56,8 @@ class Signal:
 class Celery:
     """A Celery-shaped application on a standfast store.
 
-    The store is `broker=` (`sqlite:///shop.db`, `postgresql://…`), else `$STANDFAST_URL`, else `./standfast.db`; a
-    broker of another kind is not contacted, and then `$STANDFAST_URL` must say where the jobs are kept.
+    The store is `broker=` (`sqlite:///shop.db`, `postgresql://…`), else `$STANDFAST_URL`, else `./standfast.db`. A
+    broker of another kind is not contacted, and `$STANDFAST_URL` must then say where the jobs are kept.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Celery:
     # --- settings
 
     def config_from_object(self, obj: Any, *, silent: bool = False, namespace: str | None = None) -> None:
-        """Read settings from an object, or by its name once they are needed: `"django.conf:settings"`."""
+        """Read settings from an object, or from its name once they are needed: `"django.conf:settings"`."""
         del silent
         if isinstance(obj, str):
             self.conf.read_later(obj, namespace)
@@ -101,7 +101,7 @@ class Celery:
             self.conf.read(obj, namespace)
 
     def autodiscover_tasks(self, packages: Packages = None, related_name: str = "tasks") -> None:
-        """Import the `tasks` module of each package when the app is first used; of Django's apps unless named."""
+        """Import the `tasks` module of each package when the app is first used; by default, of Django's apps."""
         self._discoveries.append((packages, related_name))
 
     def add_periodic_task(
@@ -113,7 +113,7 @@ class Celery:
         name: str | None = None,
         **options: Any,
     ) -> str:
-        """Add an entry to the beat schedule; give its name."""
+        """Add an entry to the beat schedule; return its name."""
         whole = sig.with_arguments(list(args), dict(kwargs or {}))
         entry = {"task": whole.task, "schedule": schedule, "args": whole.args, "kwargs": whole.kwargs}
         key = name or repr(whole)
@@ -121,7 +121,7 @@ class Celery:
         return key
 
     def beat_entries(self) -> list[beat.Entry]:
-        """Give the beat schedule as the store keeps it."""
+        """Return the beat schedule as it is stored."""
         given: dict[str, Any] = self.conf.beat_schedule or {}
         return [beat.entry_of(self, self.main, self.conf.timezone, name, each) for name, each in given.items()]
 
@@ -132,7 +132,7 @@ class Celery:
     @overload
     def task(self, function: None = None, /, **options: Unpack[TaskOptions]) -> Callable[[Function], AnyTask]: ...
     def task(self, function: Function | None = None, /, **options: Unpack[TaskOptions]) -> Any:
-        """Make a task of a function: `@app.task`, or `@app.task(bind=True, max_retries=5)`."""
+        """Make a function a task: `@app.task`, or `@app.task(bind=True, max_retries=5)`."""
         check_options(options)
         if function is None:
             return partial(self._new_task, options)
@@ -140,7 +140,7 @@ class Celery:
 
     @property
     def Task(self) -> type[AnyTask]:  # noqa: N802 - Celery's name
-        """The class of tasks that are declared without `base=`; setting it is for those declared afterwards."""
+        """The class of tasks that are declared without `base=`; setting it affects tasks declared afterwards."""
         return self._task_class
 
     @Task.setter
@@ -152,7 +152,7 @@ class Celery:
         return self._add(make_task(function, options, self.main, self._task_class))
 
     def register_task(self, task: AnyTask, **options: Unpack[TaskOptions]) -> AnyTask:
-        """Add a task that is an object of a class of your own."""
+        """Add a task that is an instance of your own class."""
         task.name = task.name or f"{type(task).__module__}.{type(task).__name__}"
         return self._add(configured(task, options))
 
@@ -160,11 +160,11 @@ class Celery:
         task._app = self  # noqa: SLF001 - an app owns its tasks
         self.take(task)
         if task.time_limit is not None or self.conf.task_time_limit is not None:
-            self._make_store().queues()  # its process imports this module, and must find the handler registered
+            self._make_store().queues()  # its child process imports this module, and must find the handler registered
         return task
 
     def take(self, task: AnyTask) -> None:
-        """Have a task of this app, or one that apps share, be run by its workers."""
+        """Let workers of this app run a task, its own or a shared one."""
         if task.awaits_class:
             _give_class(task, self._task_class)
         self.tasks[task.name] = task
@@ -172,7 +172,7 @@ class Celery:
             self._registration.queues()
 
     def task_named(self, name: str) -> AnyTask:
-        """Give a task of this app."""
+        """Return a task of this app."""
         self.finalize()
         if name not in self.tasks:
             raise NotRegistered(name)
@@ -187,7 +187,7 @@ class Celery:
         kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncResult:
-        """Have a worker call a task by its name, also one that only another process has."""
+        """Let a worker call a task by its name, even one that only another process has."""
         self.finalize()
         if self.conf.task_always_eager:
             return self._eagerly(name, list(args or ()), dict(kwargs or {}))
@@ -206,7 +206,7 @@ class Celery:
         return result
 
     def start_canvas(self, node: Node, options: CallOptions) -> Any:
-        """Store a canvas, all of it or nothing; give its result."""
+        """Store a canvas, all of it or nothing; return its result."""
         self.finalize()
         if self.conf.task_always_eager:
             return node.apply()
@@ -216,7 +216,7 @@ class Celery:
         return canvas_steps.start(self, node, dict(options))
 
     def place(self, task: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Give the queue that a call goes to, and its options for `enqueue`."""
+        """Return the queue that a call goes to, and its options for `enqueue`."""
         known = self.tasks.get(task)
         routed = {"priority": route_for(self.conf.task_routes, task).priority}
         own = {} if known is None else {"priority": known.priority, "expires": known.expires}
@@ -239,34 +239,34 @@ class Celery:
             )
 
     def queue_of(self, task: str) -> str:
-        """Give the queue of a task: its own, else by `task_routes`, else the default."""
+        """Return the queue of a task: its own, else from `task_routes`, else the default."""
         known = self.tasks.get(task)
         own = None if known is None else known.queue
         default: str = self.conf.task_default_queue
         return own or route_for(self.conf.task_routes, task).queue or default
 
     def signature(self, task: Any, *args: Any, **options: Any) -> Signature:
-        """Give a call of a task to put into a canvas."""
+        """Return a call of a task to put into a canvas."""
         return signature(task, *args, app=self, **options)
 
     def AsyncResult(self, task_id: str) -> AsyncResult:  # noqa: N802 - Celery's name
-        """Give what became of a task."""
+        """Return the result of a task by its id."""
         return AsyncResult(task_id, app=self)
 
     # --- the store
 
     @property
     def sf(self) -> Standfast:
-        """The Standfast that keeps this app's jobs, with all that it can do."""
+        """The Standfast that stores this app's jobs, with all its features."""
         return self.registration.sf
 
     def __standfast__(self) -> Standfast:
-        """Give the Standfast that `standfast worker app:app` and the other commands are about."""
+        """Return the Standfast for `standfast worker app:app` and the other commands."""
         return self.sf
 
     @property
     def registration(self) -> Registration:
-        """What keeps queues and handlers in step with the tasks."""
+        """Keeps queues and handlers in step with the tasks."""
         made = self._make_store()
         self.finalize()
         made.queues()
@@ -281,11 +281,11 @@ class Celery:
             return self._registration
 
     async def _keep_beat(self, sf: Standfast) -> None:
-        """Put the beat schedule in force, before a worker claims anything."""
+        """Store the beat schedule, before a worker claims anything."""
         await beat.publish(sf, self.main, self.beat_entries())
 
     def finalize(self) -> None:
-        """Import what the settings name, call those who wait for it, and take the shared tasks; once."""
+        """Import the modules in the settings, call waiting receivers, and take the shared tasks; once."""
         names = [*self.conf.include, *self.conf.imports]
         while self._discoveries:
             names += discovered(*self._discoveries.pop(0))
@@ -314,7 +314,7 @@ class Celery:
         return None
 
     def worker_main(self, argv: Iterable[str] | None = None) -> None:
-        """Work until signalled, with the options of `celery worker` that mean something here."""
+        """Run jobs until signalled, with the options of `celery worker` that apply here."""
         given = worker_arguments.read(argv)
         for queue in given.queues or ():
             self._check_known(queue, "worker_main")
@@ -328,36 +328,36 @@ class Celery:
 
 
 def _is_file(broker: str) -> bool:
-    """Tell a file, `shop.db` or `:memory:`, from a transport that only Celery knows, such as `memory`."""
+    """Distinguish a file, `shop.db` or `:memory:`, from a transport that only Celery knows, such as `memory`."""
     return "://" not in broker and any(sign in broker for sign in "./\\:")
 
 
 def attempts_of(task: AnyTask) -> int:
-    """Give how often a task may be tried: its retries and the first time."""
+    """Return how often a task may be tried: its retries plus one."""
     return FOREVER if task.max_retries is None else task.max_retries + 1
 
 
 def newest_app() -> Celery:
-    """Give the app that was made last."""
+    """Return the app that was made last."""
     if not APPS:
         raise ConfigurationError("no app was made yet: import the module that has app = Celery(...) first")
     return APPS[-1]
 
 
 def _give_class(task: AnyTask, kind: type[AnyTask]) -> None:
-    """Have a shared task be of the first app's class; the options of its own stay."""
+    """Change a shared task to the first app's task class; its own options stay."""
     task.awaits_class = False
     task.__class__ = kind
     kind.__init__(task)
 
 
 def _make_newest(app: Celery) -> None:
-    """Have this app be the current one, as if it had been made last."""
+    """Make this app the current one, as if it had been made last."""
     APPS[:] = [*(each for each in APPS if each is not app), app]
 
 
 class CurrentApp:
-    """Stands for the app that was made last, whichever that is when it is used."""
+    """Stands for the app that was made last at the time of each use."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(newest_app(), name)
@@ -377,7 +377,7 @@ def shared_task(function: Function, /, **options: Unpack[TaskOptions]) -> AnyTas
 @overload
 def shared_task(function: None = None, /, **options: Unpack[TaskOptions]) -> Callable[[Function], AnyTask]: ...
 def shared_task(function: Function | None = None, /, **options: Unpack[TaskOptions]) -> Any:
-    """Make a task of a function in a module that knows no app."""
+    """Make a function a task, in a module that knows no app."""
     check_options(options)
     return partial(_share, options) if function is None else _share(options, function)
 

@@ -1,4 +1,4 @@
-"""What Celery does for Django: connections that are too old or broken are closed around a task."""
+"""What Celery does for Django: close connections that are too old or broken, around each task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def fresh_connections() -> Iterator[None]:
-    """Close Django's connections that are past their age or broken, before and after; nothing without Django."""
+    """Close Django's expired or broken connections before and after the block; do nothing without Django."""
     database: Any = sys.modules.get("django.db")
     if database is None:
         yield
@@ -24,5 +24,5 @@ def fresh_connections() -> Iterator[None]:
 
 
 def on_commit(call: Callable[[], Any]) -> None:
-    """Call once Django's transaction is committed; at once if there is none."""
+    """Call a function once Django's transaction is committed; at once if there is none."""
     importlib.import_module("django.db.transaction").on_commit(call)

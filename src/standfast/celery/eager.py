@@ -1,4 +1,4 @@
-"""Tasks and canvases here and now: `apply()`, and every call while `task_always_eager` is set."""
+"""Tasks and canvases run here and now: by `apply()`, and by every call while `task_always_eager` is set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run_eagerly(task: Task, args: list[Any], kwargs: dict[str, Any]) -> EagerResult:
-    """Run a task with its retries, none of which waits."""
+    """Run a task with its retries, without waiting before any of them."""
     from standfast.celery.task_run import call_hooked, cause_of  # noqa: PLC0415 - it knows how tasks end, and they know this
 
     request = _first_request(task, str(uuid4()), args, kwargs)
@@ -56,7 +56,7 @@ def _first_request(task: Task, task_id: str, args: list[Any], kwargs: dict[str, 
 
 
 def evaluate(app: Celery, node: Node, *given: Any) -> Any:
-    """Run a canvas; `given` is the result of what came before it, if anything did."""
+    """Run a canvas; `given` is the result of the part before it, if there is one."""
     from standfast.celery.canvas import Signature, chain, chord, group  # noqa: PLC0415 - a canvas can run eagerly
 
     match node:

@@ -1,6 +1,6 @@
-"""`self.job` of a task that no worker runs: in an eager run, and in a direct call, as unit tests make them.
+"""`self.job` of a task that no worker runs: in an eager run, and in a direct call, as unit tests make.
 
-What a task tells its job goes nowhere, steps and effects are called and remembered from one eager attempt to the next,
+What a task tells its job is discarded, steps and effects are called and remembered from one eager attempt to the next,
 and nothing cancels it.
 """
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Remembered(NamedTuple):
-    """The answer of a ledger without a store, as a plain function waits for one."""
+    """The answer of a ledger without a store, with the `result()` that plain functions call."""
 
     entry: LedgerEntry | None
 
     def result(self) -> LedgerEntry | None:
-        """Give how the effect stands."""
+        """Return the effect's entry."""
         return self.entry
 
 
@@ -45,7 +45,7 @@ class EagerLedger(Ledger):
 
 
 def eager_job(task: Task, task_id: str, before: Job | None = None) -> Job:
-    """Give the job of an attempt; it has the steps that the attempt before it completed."""
+    """Return the job of an attempt, with the steps that the attempt before it completed."""
     return _job_of(task, _first_claim(task, task_id) if before is None else _next_claim(before.handed_over))
 
 
@@ -78,7 +78,7 @@ def _first_claim(task: Task, task_id: str) -> Claim:
         round_start=0,
         lease=0.0,
         timeout=None,
-        replay_mode="replay",  # an effect may be begun twice: nothing can look for it here
+        replay_mode="replay",  # an effect may be begun twice: nothing here can look for it
         claimed_at=0.0,
         entered_at=0.0,
         expires_at=None,

@@ -1,4 +1,4 @@
-"""What tasks raise and what results raise, under Celery's names."""
+"""The exceptions of tasks and results, under Celery's names."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from standfast.views import FailureView
 _QUALIFIED = re.compile(r"^([A-Za-z_][\w.]*)\.([A-Za-z_]\w*)(?::|$)", re.MULTILINE)
 
 _NOTES = re.compile(r"( ?\(at [^()]+:\d+ in [^()]+\))?((^|; )begun, and not known to be done: .*)?\Z")
-"""What the store adds to a message: where the exception was raised, and which effects are open."""
+"""What the store appends to a message: where the exception was raised, and which effects are open."""
 
 
 class Ignore(Exception):
-    """Raised by a task: forget this run. Its job ends cancelled, and what comes after it in a canvas does not run."""
+    """Raised by a task to forget this run. Its job ends cancelled, and the tasks after it in a canvas do not run."""
 
 
 class Reject(Exception):
-    """Raised by a task: this run is refused. It becomes a dead letter, or with `requeue` goes back to its queue."""
+    """Raised by a task to refuse this run. It becomes a dead letter, or with `requeue` goes back to its queue."""
 
     def __init__(self, reason: object = None, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - Celery's signature
         super().__init__(reason, requeue)
@@ -34,7 +34,7 @@ class Reject(Exception):
 
 
 class Retry(Exception):
-    """Raised by `self.retry()`: run this task again. `when` is how many seconds from now."""
+    """Raised by `self.retry()` to run this task again, `when` seconds from now."""
 
     def __init__(self, message: str | None = None, exc: BaseException | None = None, when: float | None = None) -> None:
         super().__init__(message or f"Retry in {when} s: {exc!r}")
@@ -52,7 +52,7 @@ class NotRegistered(KeyError):
 
 
 class TimeoutError(builtins.TimeoutError):  # noqa: A001 - Celery's name
-    """A result did not come in the time it was given."""
+    """A result did not arrive within the timeout."""
 
 
 class TimeLimitExceeded(Exception):
@@ -64,7 +64,7 @@ class TaskRevokedError(Exception):
 
 
 class ChordError(Exception):
-    """A task before this one in a canvas failed, so this one waits: replay that task and it goes on."""
+    """An earlier task of this canvas failed, so this one waits: replay that task, and the canvas continues."""
 
 
 class TaskFailure(Exception):
@@ -72,7 +72,7 @@ class TaskFailure(Exception):
 
 
 def rebuild(failure: FailureView | None) -> Exception:
-    """Give the exception that a failure tells of, of its own class where this process has imported that."""
+    """Return the exception behind a failure, of its own class if this process has imported that."""
     if failure is None:
         return TaskFailure("the task failed, and nothing is known about why")
     text = _NOTES.sub("", failure.message, count=1)
@@ -86,7 +86,7 @@ def rebuild(failure: FailureView | None) -> Exception:
 
 
 def _candidates(found: type[Exception], text: str) -> Iterator[Exception]:
-    """Make the exception from its text, in the ways in which an exception gets its text from its arguments."""
+    """Yield candidates for the exception, made from its text in the ways that exceptions get text from arguments."""
     read = call_guarded(lambda: ast.literal_eval(text), lambda _error: None)
     likely = (
         [read] if isinstance(read, tuple) else [(read,)] if issubclass(found, KeyError) and read is not None else []
@@ -95,7 +95,7 @@ def _candidates(found: type[Exception], text: str) -> Iterator[Exception]:
         made = call_guarded(partial(found, *args), lambda _error: None)
         if isinstance(made, Exception):
             yield made
-    bare = call_guarded(lambda: found.__new__(found, text), lambda _error: None)  # its __init__ wants more
+    bare = call_guarded(lambda: found.__new__(found, text), lambda _error: None)  # its __init__ takes other arguments
     if bare is not None and _text_of(bare) == text:
         yield bare
 
@@ -114,7 +114,7 @@ def _class_of(failure: FailureView) -> type[Exception] | None:
 
 
 def _imported(place: str, name: str) -> Any:
-    """Find what is in a module or in a class of one, such as a Django model's DoesNotExist; None if neither is here."""
+    """Find a name in a module or in a class of one, such as a Django model's DoesNotExist; None if not imported."""
     module, *inner = place, name
     while module and module not in sys.modules:
         module, _, last = module.rpartition(".")

@@ -1,4 +1,4 @@
-"""`app.control`: of Celery's remote control, what ends tasks; for the rest, what standfast has instead."""
+"""`app.control`: ends tasks; for the rest of Celery's remote control, it names the replacement."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from standfast.celery.unmapped import CONTROL, missing_attribute
 
 
 class Revocable(Protocol):
-    """What became of a task, as far as ending it goes."""
+    """A task's result that can end the task."""
 
     def revoke(self, *, terminate: bool = False, signal: Any = None) -> None:
         """End the task."""
 
 
 class HasResults(Protocol):
-    """An app, as far as its results go."""
+    """An app that returns results by id."""
 
     def AsyncResult(self, task_id: str) -> Revocable:  # noqa: N802 - Celery's name
-        """Give what became of a task."""
+        """Return the result of a task by its id."""
 
 
 class Control:
@@ -29,12 +29,12 @@ class Control:
         self._app = app
 
     def revoke(self, task_id: str | Iterable[str], *, terminate: bool = False, signal: Any = None) -> None:
-        """End tasks that are not wanted, as `AsyncResult(id).revoke()` does."""
+        """End unwanted tasks, as `AsyncResult(id).revoke()` does."""
         for each in [task_id] if isinstance(task_id, str) else task_id:
             self._app.AsyncResult(each).revoke(terminate=terminate, signal=signal)
 
     def terminate(self, task_id: str | Iterable[str], *, signal: Any = None) -> None:
-        """Do the same."""
+        """Do the same as `revoke`."""
         self.revoke(task_id, terminate=True, signal=signal)
 
     def __getattr__(self, name: str) -> Any:

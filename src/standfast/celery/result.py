@@ -1,4 +1,4 @@
-"""What became of a task, under Celery's names."""
+"""The results of tasks, under Celery's names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from standfast.celery.celery_app import Celery
 
 HOW_TO_WAIT = ("interval", "no_ack", "follow_parents")
-"""Options of Celery's `get` that say how it waits, which is for the store to know."""
+"""Options of Celery's `get` about how to wait; the store decides that."""
 STOPPED = (State.DEAD, State.HELD, State.CANCELLED)
 
 
 class AsyncResult:
-    """A task by its id. Asking changes nothing; every answer is read in the store."""
+    """A task by its id. Reading changes nothing; every answer comes fresh from the store."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class AsyncResult:
 
     @property
     def view(self) -> JobView | None:
-        """The whole job, as standfast shows it; None if there is none of this id."""
+        """The whole job, as standfast shows it; None if there is no job with this id."""
         return calls.status(self.app.sf, self.id)
 
     @property
@@ -57,17 +57,17 @@ class AsyncResult:
 
     @property
     def state(self) -> str:
-        """PENDING, STARTED, RETRY, SUCCESS, FAILURE or REVOKED. A FAILURE can be replayed, and then goes on."""
+        """PENDING, STARTED, RETRY, SUCCESS, FAILURE or REVOKED. A FAILURE can still be replayed, and then continues."""
         return states.state_of(self.view)
 
     @property
     def status(self) -> str:
-        """The same."""
+        """The same as `state`."""
         return self.state
 
     @property
     def result(self) -> Any:
-        """What the task returned, or the exception it failed with; None while it is neither."""
+        """What the task returned, or the exception it failed with; None before either."""
         view = self.view
         state = states.state_of(view)
         if view is None or state in states.UNREADY_STATES:
@@ -76,12 +76,12 @@ class AsyncResult:
 
     @property
     def info(self) -> Any:
-        """The same."""
+        """The same as `result`."""
         return self.result
 
     @property
     def traceback(self) -> str | None:
-        """Where the task raised, if it failed."""
+        """The traceback of the failure, if the task failed."""
         view = self.view
         return None if view is None or view.failure is None else view.failure.traceback
 
@@ -92,15 +92,15 @@ class AsyncResult:
         return None if view is None else view.finished_at
 
     def ready(self) -> bool:
-        """Tell whether it succeeded, failed or was revoked."""
+        """Return whether it succeeded, failed or was revoked."""
         return self.state in states.READY_STATES
 
     def successful(self) -> bool:
-        """Tell whether it succeeded."""
+        """Return whether it succeeded."""
         return self.state == states.SUCCESS
 
     def failed(self) -> bool:
-        """Tell whether it failed."""
+        """Return whether it failed."""
         return self.state == states.FAILURE
 
     def get(
@@ -111,7 +111,7 @@ class AsyncResult:
         disable_sync_subtasks: bool = True,
         **celerys: Any,
     ) -> Any:
-        """Wait for what the task returns; raise what it failed with, or TimeoutError."""
+        """Wait for the task and return its result; raise its exception, or TimeoutError."""
         refuse("option of get", celerys, GET, HOW_TO_WAIT)
         _check_outside_tasks(allowed=not disable_sync_subtasks)
         patience = calls.Patience(f"task {self.id}", timeout)
@@ -126,14 +126,14 @@ class AsyncResult:
     wait = get
 
     def revoke(self, *, terminate: bool = False, signal: Any = None) -> None:
-        """End a task that is not wanted. One that runs is asked to stop; one with a time_limit is then killed."""
-        del terminate, signal  # what can be stopped is, in any case
+        """End an unwanted task. A running one is asked to stop; one with a time_limit is then killed."""
+        del terminate, signal  # what can be stopped is stopped in any case
         view = self.view
         if view is not None:
             calls.cancel(self.app.sf, view.id)
 
     def forget(self) -> NoReturn:
-        """Refuse: results go with their jobs."""
+        """Refuse: results are deleted with their jobs."""
         raise ConfigurationError(
             "forget() does not map to standfast: results are kept as long as their jobs, see app.conf.result_expires"
         )
@@ -155,7 +155,7 @@ class AsyncResult:
 
 
 class EagerResult(AsyncResult):
-    """What became of a task that ran here and now."""
+    """The result of a task that ran here and now."""
 
     def __init__(self, id: str, value: Any, state: str) -> None:  # noqa: A002 - Celery's name
         super().__init__(id)
@@ -180,7 +180,7 @@ class EagerResult(AsyncResult):
         disable_sync_subtasks: bool = True,
         **celerys: Any,
     ) -> Any:
-        """Give what it returned; raise what it raised."""
+        """Return the task's result, or raise its exception."""
         del timeout, disable_sync_subtasks, celerys
         if propagate and isinstance(self._value, Exception) and self._state == states.FAILURE:
             raise self._value
@@ -203,7 +203,7 @@ class GroupResult:
         disable_sync_subtasks: bool = True,
         **celerys: Any,
     ) -> Any:
-        """Wait for all of them; give what they returned, in their order."""
+        """Wait for all tasks; return their results in the group's order."""
         options = {"propagate": propagate, "disable_sync_subtasks": disable_sync_subtasks, **celerys}
         left = calls.TimeLeft(timeout)
         return [each.get(left.seconds, **options) for each in self.results]
@@ -211,27 +211,27 @@ class GroupResult:
     join = get
 
     def ready(self) -> bool:
-        """Tell whether all are done."""
+        """Return whether all have ended."""
         return all(each.ready() for each in self.results)
 
     def successful(self) -> bool:
-        """Tell whether all succeeded."""
+        """Return whether all succeeded."""
         return all(each.successful() for each in self.results)
 
     def failed(self) -> bool:
-        """Tell whether any failed."""
+        """Return whether any failed."""
         return any(each.failed() for each in self.results)
 
     def waiting(self) -> bool:
-        """Tell whether any is not done."""
+        """Return whether any has not ended."""
         return not self.ready()
 
     def completed_count(self) -> int:
-        """Count those that succeeded."""
+        """Count the tasks that succeeded."""
         return sum(each.successful() for each in self.results)
 
     def revoke(self, *, terminate: bool = False, signal: Any = None) -> None:
-        """End those that are not done."""
+        """End the tasks that have not ended."""
         for each in self.results:
             each.revoke(terminate=terminate, signal=signal)
 
@@ -284,7 +284,7 @@ def _error_of(view: JobView) -> Exception:
 
 
 def _raise_if_stopped(flow: dict[str, Any], view: JobView, app: Celery) -> None:
-    """Raise if a task that this one waits for has failed: it would wait until somebody replays that."""
+    """Raise if a task that this one waits for has failed: the wait would last until somebody replays that task."""
     steps: dict[str, dict[str, Any]] = flow["steps"]
     [own] = [name for name, step in steps.items() if step["job_id"] == view.id]
     stopped = next((step for step in _ancestors(own, steps) if step["state"] in STOPPED), None)

@@ -40,7 +40,7 @@ class crontab:  # noqa: N801 - Celery's name
             )
 
     def when(self, tz: str) -> dict[str, Any]:
-        """Give it as `sf.schedules.add` takes it."""
+        """Return it as options for `sf.schedules.add`."""
         return {"cron": self.cron, "tz": tz}
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ class crontab:  # noqa: N801 - Celery's name
 
 
 class schedule:  # noqa: N801 - Celery's name
-    """Again and again after so many seconds."""
+    """Repeats after a number of seconds."""
 
     def __init__(self, run_every: Every, relative: bool = False) -> None:  # noqa: FBT001, FBT002 - Celery's signature
         if relative:
@@ -58,7 +58,7 @@ class schedule:  # noqa: N801 - Celery's name
         self.every = _seconds(run_every)
 
     def when(self, tz: str) -> dict[str, Any]:
-        """Give it as `sf.schedules.add` takes it. An interval knows no zone."""
+        """Return it as options for `sf.schedules.add`. An interval needs no time zone."""
         del tz
         return {"every": self.every}
 
@@ -67,7 +67,7 @@ class schedule:  # noqa: N801 - Celery's name
 
 
 def as_schedule(given: object) -> crontab | schedule:
-    """Read what stands as `schedule` in a beat entry."""
+    """Read the `schedule` of a beat entry."""
     if isinstance(given, crontab | schedule):
         return given
     if isinstance(given, int | float | timedelta) and not isinstance(given, bool):

@@ -1,4 +1,4 @@
-"""Settings of Celery about its own machinery: each is refused with why it has no meaning here, and not as unknown."""
+"""Settings about Celery's own machinery: refused with the reason why they mean nothing here, not as unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OF_FAMILIES = {
     **dict.fromkeys(("control", "event"), NO_EVENTS),
     "security": SIGNED,
 }
-"""Why not, by what the name begins with."""
+"""The reasons, by prefix of the name."""
 _NAMES = {
     NO_BROKER: """
         broker_channel_error_retry broker_connection_max_retries broker_connection_timeout broker_failover_strategy
@@ -52,9 +52,9 @@ _NAMES = {
     """,
 }
 BY_NAME = {name: why for why, names in _NAMES.items() for name in names.split()}
-"""Why not, by the whole name."""
+"""The reasons, by the whole name."""
 
 
 def why_left_out(name: str) -> str | None:
-    """Say why a setting of Celery has no meaning here; None if it is none of these."""
+    """Return why a setting of Celery means nothing here; None if it is not one of these."""
     return BY_NAME.get(name) or OF_FAMILIES.get(name.partition("_")[0])

@@ -1,4 +1,4 @@
-"""The states of a task, under Celery's names, and what state of a job each stands for."""
+"""The states of a task under Celery's names, mapped from the states of a job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATES = {
 
 
 def state_of(view: JobView | None) -> str:
-    """Give the state of a task; one that is not known is PENDING, as with Celery."""
+    """Return the state of a task; an unknown task is PENDING, as with Celery."""
     if view is None:
         return PENDING
     if view.state == State.QUEUED:

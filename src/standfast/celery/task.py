@@ -30,7 +30,7 @@ Exceptions = tuple[type[BaseException], ...]
 
 
 class TaskOptions(TypedDict, total=False):
-    """The options of `@app.task`. Those from `replay` on are standfast's own, as `@sf.handler` has them."""
+    """The options of `@app.task`. Those from `replay` on are standfast's own, the same as in `@sf.handler`."""
 
     name: str | None
     bind: bool
@@ -61,7 +61,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 OF_QUEUE = "queue"
-"""The timeout of a task that names none: its queue's."""
+"""The timeout of a task that sets none: its queue's."""
 SAYS_WHAT_HOLDS = {
     "serializer": (("json", None), PICKLE),
     "acks_late": (
@@ -73,11 +73,11 @@ SAYS_WHAT_HOLDS = {
         "a task whose worker died runs again; for one that must not, use replay='manual'",
     ),
 }
-"""Options of Celery that standfast fulfils in any case, with the values that say so."""
+"""Celery options that standfast fulfils in any case, with the values that mean so."""
 
 
 class Task:
-    """A task of an app. A class of your own (`base=`) may set its attributes and have hooks."""
+    """A task of an app. Your own class (`base=`) may set its attributes and have hooks."""
 
     name: str = ""
     bind = False
@@ -100,13 +100,13 @@ class Task:
     effects: Any = ()
     risk: str | None = None
     timeout: float | str | None = OF_QUEUE
-    """How long a run may take; None is no limit. The thread is not stopped: `time_limit` ends the run's process."""
+    """How long a run may take; None means no limit. The thread is not stopped: `time_limit` ends the run's process."""
     run: Callable[..., Any]
     awaits_class = False
-    """Whether it is shared, and was declared before there was an app to give it a class."""
+    """Whether the task is shared, and was declared before there was an app to give it a class."""
 
     wraps_runs = False
-    """Whether a class of your own has `__call__`, which a worker then calls too."""
+    """Whether your own class has `__call__`; a worker then calls that, too."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -126,25 +126,25 @@ class Task:
 
     @property
     def is_shared(self) -> bool:
-        """Whether apps share it, so that its module knows none of them."""
+        """Whether apps share the task, so that its module knows none of them."""
         return self._app is None
 
     @property
     def request(self) -> Request:
-        """The run that this code is in."""
+        """The current run of this task."""
         found = RUNNING.get()
         return found if found is not None and found.task == self.name else Request(task=self.name)
 
     @property
     def job(self) -> Job:
-        """The job that this run is for: `self.job.progress(0.4, "note")`, `self.job.step_sync(...)`, `.cancelled`.
+        """The job of this run: `self.job.progress(0.4, "note")`, `self.job.step_sync(...)`, `.cancelled`.
 
-        In an eager run and a direct call there is one without a store: it keeps steps for that run, and nothing else.
+        An eager run or a direct call has one without a store: it keeps steps for that run, and nothing else.
         """
         if self.request.job is not None:
             return self.request.job
         if CURRENT.get() is not None or isolated_handler.in_child:
-            # What it does here would be in no job's ledger, and a retry of its caller would do it again.
+            # No job's ledger would contain the effects of this call, and a retry of its caller would repeat them.
             raise ConfigurationError(
                 f"task {self.name} was called as a function by the code of another job, so it has no job of its own; "
                 "enqueue it with .delay(…), or give both tasks a plain function to call, which takes the job"
@@ -153,13 +153,13 @@ class Task:
 
     @property
     def ignores_result(self) -> bool:
-        """Whether nothing is kept of what it returns."""
+        """Whether the return value is not stored."""
         return self.app.conf.task_ignore_result if self.ignore_result is None else self.ignore_result
 
     # --- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function here and now, without the queue; a class of your own may wrap each run so."""
+        """Call the function here and now, without the queue; your own class may wrap each run by overriding this."""
         if ENTERED.get() is not None and ENTERED.get() is RUNNING.get():
             ENTERED.set(None)
             return self.run(*args, **kwargs)
@@ -167,13 +167,13 @@ class Task:
             return self.run(*args, **kwargs)
 
     def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
-        """Have a worker call it with these arguments; it is on disk when this returns."""
+        """Let a worker call it with these arguments; the job is on disk when this returns."""
         return self.apply_async(args, kwargs)
 
     def apply_async(
         self, args: Iterable[Any] | None = None, kwargs: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> AsyncResult:
-        """Have a worker call it, when and where the options say; it is on disk when this returns."""
+        """Let a worker call it, when and where the options say; the job is on disk when this returns."""
         given, named = list(args or ()), dict(kwargs or {})
         self._check_arguments(given, named)
         return self.app.send_task(self.name, given, named, **options)
@@ -189,18 +189,18 @@ class Task:
     def apply(
         self, args: Iterable[Any] | None = None, kwargs: Mapping[str, Any] | None = None, *, throw: bool = False
     ) -> EagerResult:
-        """Run it here and now, with its retries, and give what came of it as a result; `throw` raises its exception."""
+        """Run it here and now, with its retries, and return its result; `throw` raises its exception."""
         result = run_eagerly(self, list(args or ()), dict(kwargs or {}))
         if throw:
             result.get()
         return result
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
-        """Give this call to put into a canvas: the result of what comes before it is its first argument."""
+        """Return this call to put into a canvas: the previous task's result becomes its first argument."""
         return self.signature(args, kwargs)
 
     def si(self, *args: Any, **kwargs: Any) -> Signature:
-        """Give this call to put into a canvas, with these arguments only."""
+        """Return this call to put into a canvas, with these arguments only."""
         return self.signature(args, kwargs, immutable=True)
 
     def signature(
@@ -211,17 +211,17 @@ class Task:
         immutable: bool = False,
         **options: Unpack[CallOptions],
     ) -> Signature:
-        """Give this call to put into a canvas, with options."""
+        """Return this call to put into a canvas, with options."""
         return Signature(self.name, args, kwargs, options, immutable=immutable, app=self._app)
 
     subtask = signature
 
     def AsyncResult(self, task_id: str) -> AsyncResult:  # noqa: N802 - Celery's name
-        """Give what became of one of its runs."""
+        """Return the result of one of its runs."""
         return self.app.AsyncResult(task_id)
 
     def _check_arguments(self, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Raise TypeError here, where the mistake is, and not in a worker."""
+        """Raise TypeError here, at the mistake, rather than in a worker."""
         if self.typing:
             inspect.signature(self.run).bind(*args, **kwargs)
 
@@ -251,7 +251,7 @@ class Task:
         raise next_retry(self, self.request, exc, countdown=countdown, eta=eta, max_retries=max_retries) from exc
 
     def update_state(self, *_args: Any, **_meta: Any) -> NoReturn:
-        """Refuse: the states are standfast's; progress has a verb of its own."""
+        """Refuse: the states are standfast's; use `self.job.progress` for progress."""
         raise ConfigurationError(
             "update_state() does not map to standfast: write self.job.progress(0.4, 'page 4 of 10'), and read it as "
             "`progress` in AsyncResult(id).view"
@@ -281,7 +281,7 @@ class Task:
 
 
 def make_task(function: Callable[..., Any], options: TaskOptions, main: str, base: type[Task]) -> Task:
-    """Make a task of a function, of the class that its options name, else of `base`."""
+    """Make a function a task, of the class in its options, else of `base`."""
     check_options(options)
     if inspect.iscoroutinefunction(function):
         raise ConfigurationError(
@@ -306,7 +306,7 @@ def checked_class(what: str, found: Any) -> type[Task]:
 
 
 def configured(task: Task, options: TaskOptions) -> Task:
-    """Set what was asked for; an exception may stand alone where several could."""
+    """Set the given options; a single exception may stand for a list of them."""
     for name, value in options.items():
         if name in {"autoretry_for", "dont_autoretry_for"}:
             setattr(task, name, tuple(value) if isinstance(value, Iterable) else (value,))
@@ -319,7 +319,7 @@ def configured(task: Task, options: TaskOptions) -> Task:
 
 
 def check_options(options: TaskOptions) -> None:
-    """Refuse, where a task is declared, what cannot be kept."""
+    """Refuse options that cannot be fulfilled, when a task is declared."""
     refuse("task option", options, TASK_OPTIONS, TaskOptions.__annotations__)
     if options.get("time_limit") is not None and "timeout" in options:
         raise ConfigurationError("a task has time_limit= (its process is ended) or timeout= (in a thread), not both")

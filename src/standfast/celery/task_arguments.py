@@ -1,4 +1,4 @@
-"""Arguments and results as JSON. Dates, decimals, UUIDs and bytes are written as Celery's JSON serializer does."""
+"""Arguments and results as JSON. Dates, decimals, UUIDs and bytes have the format of Celery's JSON serializer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KIND, VALUE = "__type__", "__value__"
 PLAIN = (str, int, float, bool, type(None))
 
 _WRITERS: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
-    (datetime, "datetime", datetime.isoformat),  # before date, which it is too
+    (datetime, "datetime", datetime.isoformat),  # before date, since a datetime is also a date
     (date, "date", date.isoformat),
     (time, "time", time.isoformat),
     (Decimal, "decimal", str),
@@ -34,7 +34,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def written(value: Any, where: str) -> Any:
-    """Give a value as JSON; refuse one that has none, and name where it stands."""
+    """Return a value as JSON; refuse one that is not JSON, naming its place."""
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
@@ -65,7 +65,7 @@ def _read(kind: str, value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """Give a value as it was before it was written; a tuple has become a list, as with Celery."""
+    """Restore a value from its JSON; a tuple has become a list, as with Celery."""
     if isinstance(value, dict):
         if value.keys() == {KIND, VALUE} and value[KIND] in _READERS:
             return _read(value[KIND], value[VALUE])

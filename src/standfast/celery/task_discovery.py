@@ -1,4 +1,4 @@
-"""Which modules have tasks: the `tasks` of each package that is named, or of each app of Django."""
+"""Which modules have tasks: the `tasks` module of each named package, or of each Django app."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Packages = Iterable[str] | Callable[[], Iterable[str]] | None
 
 
 def discovered(packages: Packages, related: str) -> list[str]:
-    """Give the modules of this name that are there."""
+    """Return the modules of this name that exist."""
     named = _of_django() if packages is None else packages() if callable(packages) else packages
     modules = [f"{each}.{related}" for each in named]
     return [module for module in modules if importlib.util.find_spec(module) is not None]
@@ -26,6 +26,6 @@ def _of_django() -> list[str]:
             "packages, as autodiscover_tasks(['shop'])"
         ) from error
     apps = importlib.import_module("django.apps").apps
-    if not apps.ready:  # in a worker; a web process has done it
+    if not apps.ready:  # true in a worker; a web process has done it
         django.setup()
     return [each.name for each in apps.get_app_configs()]

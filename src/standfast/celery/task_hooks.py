@@ -1,4 +1,4 @@
-"""The hooks of a task's own class after a failed attempt: called once its end is on disk, which says what follows."""
+"""The hooks of a task's own class after a failed attempt: called once its end, which says what follows, is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOO_LATE = frozenset({"expired", "max_age"})
 
 
 class ExceptionInfo:
-    """What `on_failure` and `on_retry` of a task are told about an exception."""
+    """The exception details that `on_failure` and `on_retry` receive."""
 
     def __init__(self, error: BaseException, trace: str | None = None) -> None:
         self.exception = error
@@ -37,7 +37,7 @@ class ExceptionInfo:
 
 
 def hears_of_failures(task: Task) -> bool:
-    """Tell whether a task's class has a hook of its own for attempts that failed."""
+    """Return whether a task's class has its own hook for failed attempts."""
     from standfast.celery.task import Task  # noqa: PLC0415 - a task is registered with its hooks
 
     return any(getattr(getattr(task, name), "__func__", None) is not getattr(Task, name) for name in AFTER_FAILURE)
@@ -61,14 +61,14 @@ def before_a_repeat(task: Task, request: Request, error: BaseException, trace: s
 
 
 def after_the_last(task: Task, request: Request, error: BaseException, trace: str | None = None) -> None:
-    """Call the hooks for an attempt after which the task has failed for good."""
+    """Call the hooks for the attempt after which the task has failed for good."""
     told = ExceptionInfo(error, trace)
     task.on_failure(error, *request.about, told)
     task.after_return(FAILURE, error, *request.about, told)
 
 
 def request_of(task: Task, job: Job, args: list[Any], kwargs: dict[str, Any]) -> Request:
-    """Give the run of a task that an attempt at a job is."""
+    """Return the Celery request for an attempt at a job."""
     return Request(
         task=task.name,
         id=id_of_task(job),
@@ -82,7 +82,7 @@ def request_of(task: Task, job: Job, args: list[Any], kwargs: dict[str, Any]) ->
 
 
 def _arguments_told(job: Job) -> tuple[list[Any], dict[str, Any]]:
-    """Give the arguments of a run; none where the payload is no call, for which the attempt may have failed."""
+    """Return the arguments of a run; none if the payload is no valid call, which may be why the attempt failed."""
     from standfast.celery.task_run import arguments  # noqa: PLC0415 - it calls tasks, and these hooks
 
     return call_guarded(lambda: arguments(msgspec.convert(job.payload, TaskCall), job.parents), lambda _error: ([], {}))

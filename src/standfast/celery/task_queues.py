@@ -1,4 +1,4 @@
-"""Queues and handlers of an app: every task is a handler in every queue that a call may be sent to."""
+"""Queues and handlers of an app: every task is a handler in every queue that a call may go to."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from standfast.worker.failure_calls import ReportedFailure
 
 NO_LIMIT = 10 * 365 * 86400.0
-"""The timeout of a task with `timeout=None`: a handler that names none has its queue's, so it gets ten years."""
+"""The timeout of a task with `timeout=None`: a handler with none gets its queue's, so it gets ten years."""
 
 
 class HasTasks(Protocol):
-    """An app, as far as its queues go."""
+    """An app with tasks and their queues."""
 
     conf: Conf
     tasks: dict[str, Task]
 
     def queue_of(self, task: str) -> str:
-        """Give the queue of a task."""
+        """Return the queue of a task."""
 
 
 class Registration:
@@ -52,7 +52,7 @@ class Registration:
         self._serving = ForkableLock()
 
     def queues(self) -> set[str]:
-        """Give every queue that a call may be sent to; each is declared, and has every task as a handler."""
+        """Return every queue that a call may go to; each is declared, with every task as a handler."""
         seen = (self._app.conf.changes, len(self._app.tasks))
         if seen != self._seen:
             with self._serving:
@@ -125,15 +125,15 @@ class Registration:
             self.sf.on_failure(self._after_attempt)
 
     def _have_a_child_find(self, handler: Any, task: Task) -> None:
-        """Say what a child process imports for a task: first the app, which may have to set up Django."""
+        """Set what a child process imports to find a task: first the app, which may have to set up Django."""
         module = module_of(self._app)
         if module != "__main__":
             handler.application_in = module
-        elif task.is_shared:  # its own module knows no app
+        elif task.is_shared:  # the task's own module knows no app
             handler.registered_in = module
 
     def _run(self, name: str, job: Job) -> Any:
-        """Run the task that has this name now: one that is declared again takes the place of the former."""
+        """Run the task that has this name now: one that is declared again replaces the earlier one."""
         return run_attempt(self._app.tasks[name], job)
 
     async def _after_attempt(self, job: Job, failure: ReportedFailure, error: BaseException | None) -> None:
@@ -143,7 +143,7 @@ class Registration:
 
 
 def module_of(app: object) -> str:
-    """Give a module that has this app, the main program last; empty if none has it yet."""
+    """Return a module that contains this app, the main program last; empty if no module has it yet."""
     found = [name for name, module in list(sys.modules.items()) if _has(module, app)]
     return min(found, key=lambda name: name == "__main__", default="")
 
@@ -153,7 +153,7 @@ def _has(module: Any, app: object) -> bool:
 
 
 def _timeout(task: Task) -> float | None:
-    """Give the timeout of a task's handler, for which None is its queue's."""
+    """Return the timeout of a task's handler; None means its queue's."""
     if task.timeout == OF_QUEUE:
         return None
     return NO_LIMIT if task.timeout is None else seconds(task.timeout)

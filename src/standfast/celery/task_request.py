@@ -1,4 +1,4 @@
-"""`self.request`: the run that a task is in, and the call that it came from."""
+"""`self.request`: the current run of a task, and the call behind it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from standfast.celery.unmapped import REQUEST, missing_attribute
 from standfast.wings.effects.handler_job import Job
 
 Takes = str | list[Any]
-"""Which steps give a task its first argument: one by its name, or a list of them (of lists of them)."""
+"""The steps whose results are a task's first argument: one name, or a list of names (or of lists)."""
 EVERY = "*"
-"""Stands for the list of all steps before this one, in their order: a chord may have thousands."""
+"""Stands for the list of all steps before this one, in order: a chord may have thousands."""
 
 
 class TaskCall(msgspec.Struct, forbid_unknown_fields=True):
-    """The payload of a task: what it is called with, and whose results come first."""
+    """The payload of a task: its arguments, and the steps whose results come first."""
 
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     takes: Takes | None = None
     feeds: bool = False
-    """Whether another step is given its result: then it must be one that can be kept."""
+    """Whether another step takes its result, which must then be storable."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,17 +44,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> tuple[str, list[Any], dict[str, Any]]:
-        """What the hooks of a task are told about it."""
+        """The arguments that a task's hooks get about the run."""
         return self.id or "", self.args, self.kwargs
 
     @property
     def hostname(self) -> str:
-        """Where it runs."""
+        """The name of this host."""
         return socket.gethostname()
 
     @property
     def delivery_info(self) -> dict[str, Any]:
-        """The queue it came through, and whether an earlier run may have had its effect."""
+        """The queue of the run, and whether an earlier attempt may already have had its effect."""
         again = self.job is not None and self.job.attempt > 1
         return {"routing_key": self.queue, "redelivered": again}
 
@@ -63,15 +63,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RUNNING: ContextVar[Request | None] = ContextVar("standfast_celery_request", default=None)
-"""The run that this code is in."""
+"""The run that the current code belongs to."""
 
 ENTERED: ContextVar[Request | None] = ContextVar("standfast_celery_entered", default=None)
-"""The run whose task is called next: that call is the run itself, and a further one in it is a direct call."""
+"""The run whose task is called next: that call is the run itself, and any call inside it is a direct call."""
 
 
 @contextmanager
 def running(request: Request) -> Iterator[None]:
-    """Have `self.request` be this one in the block."""
+    """Make this request the `self.request` of the block."""
     token = RUNNING.set(request)
     try:
         yield
@@ -85,10 +85,10 @@ def step_name(number: int, task: str) -> str:
 
 
 def step_number(name: str) -> int:
-    """Give the place of a step in its canvas."""
+    """Return the number of a step in its canvas."""
     return int(name.partition(" ")[0])
 
 
 def id_of_task(job: Job) -> str:
-    """Give the id that the task's caller knows: the one it chose, else the job's."""
+    """Return the id that the task's caller knows: the one it chose, else the job's."""
     return job.id if job.idempotency_key == job.identity else job.idempotency_key

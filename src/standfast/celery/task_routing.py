@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from standfast.errors import ConfigurationError
 
 Routes = Any
-"""A dict of patterns, a list of pairs, dicts and functions, or one function; a function may be given by its name."""
+"""A dict of patterns, a list of pairs, dicts and functions, or one function; a function may be given by name."""
 
 
 class Route(NamedTuple):
-    """Where a task goes, and how urgent it is there; None leaves it to what else says so."""
+    """Where a task goes, and its priority there; None leaves that to other settings."""
 
     queue: str | None = None
     priority: int | None = None
 
 
 def route_for(routes: Routes, task: str) -> Route:
-    """Give the first route that is a task's."""
+    """Return the first route that matches a task."""
     for pattern, route in _pairs(routes):
         if pattern is None:
             found = route(task, (), {}, {}, task=None)
@@ -37,13 +37,13 @@ def route_for(routes: Routes, task: str) -> Route:
 
 
 def queues_in(routes: Routes) -> set[str]:
-    """Give every queue that the routes name; what a function gives is not known before it is asked."""
+    """Return every queue named in the routes; what a function returns is unknown until it is called."""
     found = [_route(route, str(pattern)) for pattern, route in _pairs(routes) if pattern is not None]
     return {each.queue for each in found if each.queue is not None}
 
 
 def queue_names(task_queues: Any) -> set[str]:
-    """Read `task_queues`: names, objects that have one, or a dict by name."""
+    """Read `task_queues`: names, objects with a `name`, or a dict by name."""
     if isinstance(task_queues, Mapping):
         return set(task_queues)
     return {each if isinstance(each, str) else each.name for each in task_queues or ()}
@@ -63,7 +63,7 @@ def _pairs(routes: Routes) -> Iterator[tuple[str | re.Pattern[str] | None, Any]]
 
 
 def _route_by_name(router: str, *given: Any, **named: Any) -> Any:
-    """Ask a router that is imported only now: when the settings are read, its module may not be importable yet."""
+    """Call a router that is imported only now: its module may not be importable when the settings are read."""
     return pkgutil.resolve_name(router)(*given, **named)
 
 

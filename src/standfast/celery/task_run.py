@@ -1,4 +1,4 @@
-"""One attempt at a task: its arguments are read, its function is called, and its end is judged as Celery would."""
+"""One attempt at a task: read its arguments, call its function, and judge its end as Celery would."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUEUED_AFTER = 1.0
 
 
 def run_attempt(task: Task, job: Job) -> Any:
-    """Run a task for a job: the handler that every task is registered as."""
+    """Run a task for a job: the handler that every task is registered with."""
     call: TaskCall = job.input
     request = request_of(task, job, *arguments(call, job.parents))
     with running(request), fresh_connections():
@@ -43,9 +43,9 @@ def _complete(task: Task, request: Request, *, feeds: bool) -> Any:
     try:
         return written(result, f"the result of task {task.name}")
     except PayloadRejected:
-        if feeds:  # whoever comes next would be called with None
+        if feeds:  # the next task would be called with None
             raise
-        return result  # completed all the same, with the warning `result_not_stored`
+        return result  # it completes all the same, with the warning `result_not_stored`
 
 
 def call_hooked(task: Task, request: Request) -> Any:
@@ -68,11 +68,11 @@ def _end(task: Task, request: Request, error: Exception) -> Snooze | Cancel:
         return Snooze(REQUEUED_AFTER)
     if isinstance(error, Reject):
         raise Permanent(f"task {task.name} raised Reject: {error.reason}") from error
-    if isinstance(error, HandlerFailure):  # it speaks standfast's own words
+    if isinstance(error, HandlerFailure):  # it is one of standfast's own exceptions
         raise error
     found = retry_for(task, request, error)
     raised = _again(found) if isinstance(found, Retry) else _for_good(task, request, found)
-    raise raised from raised.__cause__  # not from how it came here
+    raise raised from raised.__cause__  # without the context added on its way here
 
 
 def _words(error: Exception) -> str:
@@ -80,12 +80,12 @@ def _words(error: Exception) -> str:
 
 
 def cause_of(retry: Retry) -> BaseException:
-    """Give the exception that a retry was asked for, with where it was raised; the Retry itself if there is none."""
+    """Return the exception behind a retry, with its traceback; without one, the Retry itself."""
     return retry if retry.exc is None else retry.exc.with_traceback(retry.exc.__traceback__ or retry.__traceback__)
 
 
 def _again(retry: Retry) -> BaseException:
-    """Give what has the attempt repeated after the wait that the task asked for."""
+    """Return an exception that makes the attempt repeat after the wait that the task requested."""
     cause = cause_of(retry)
     judged = of_exception(cause)
     failure = replace(judged.failure, cls=Class.TRANSIENT)
@@ -93,25 +93,25 @@ def _again(retry: Retry) -> BaseException:
 
 
 def _for_good(task: Task, request: Request, error: Exception) -> BaseException:
-    """Give what makes the job a letter: only what was asked to be repeated is."""
+    """Return an exception that makes the job a letter: only failures that asked for a retry are repeated."""
     judged = of_exception(error)
     return _judged(error, Failed(replace(judged.failure, cls=_last_class(task, request, judged))))
 
 
 def _judged(error: BaseException, failed: Failed) -> BaseException:
-    """Give an exception with how it is judged; not by `setattr`, which a frozen one refuses."""
+    """Return an exception with its judgement attached; not by `setattr`, which a frozen exception refuses."""
     vars(error)[JUDGED] = failed
     return error
 
 
 def _last_class(task: Task, request: Request, judged: Failed) -> Class:
-    """Keep the class of an error whose retries are used up: it is then `max_attempts`, which a policy may replay."""
+    """Keep an error's class if its retries are used up: the reason becomes `max_attempts`, which policy may replay."""
     used_up = task.max_retries is not None and request.retries >= task.max_retries > 0
     return judged.failure.cls if used_up else Class.PERMANENT
 
 
 def arguments(call: TaskCall, parents: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Read what a task is called with, the results of the steps before it first."""
+    """Read a task's arguments, with the results of the steps before it first."""
     first = [] if call.takes is None else [_result(call.takes, parents)]
     return [*first, *read(call.args)], read(call.kwargs)
 

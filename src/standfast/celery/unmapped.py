@@ -1,4 +1,4 @@
-"""What Celery has and this does not: each is refused by name, with what standfast has in its place."""
+"""What Celery has and standfast does not: each name is refused, with what to use instead."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ SIGNALS = "use a base= class with on_success, on_failure and on_retry, @app.sf.o
 
 
 def refuse(what: str, given: Iterable[str], unmapped: Mapping[str, str], known: Iterable[str]) -> None:
-    """Refuse what does not map with what to do instead, and what is not known at all with the nearest name."""
+    """Refuse unmapped names with what to do instead, and unknown names with the nearest known one."""
     names = list(known)
     for name in given:
         if name in unmapped:
@@ -192,14 +192,14 @@ CANVAS = {
 
 
 def missing_attribute(what: str, name: str, unmapped: Mapping[str, str]) -> Exception:
-    """Word that an object of Celery has an attribute that is not here."""
+    """Return the error for a missing attribute of a Celery object."""
     if name in unmapped:
         return ConfigurationError(f"{what}.{name} of Celery does not map to standfast: {unmapped[name]}")
     return AttributeError(f"{what} has no attribute {name!r}")
 
 
 def missing_name(module: str, name: str) -> Exception:
-    """Word that a name of Celery is not here; asked for by Python itself, it is simply no attribute."""
+    """Return the error for a missing Celery name; for Python's own look-ups, a plain AttributeError."""
     if name.startswith("__"):
         return AttributeError(name)
     instead: Any = NAMES.get(module, {}).get(name)

@@ -1,4 +1,4 @@
-"""The arguments of `celery worker` that mean something to `app.worker_main`."""
+"""The arguments of `celery worker` that `app.worker_main` understands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from standfast.errors import ConfigurationError
 
 
 class WorkerArguments(NamedTuple):
-    """Which queues to serve, and how many jobs to run at once over all of them, as Celery counts."""
+    """Which queues to serve, and how many jobs to run at once over all of them, as in Celery."""
 
     queues: list[str] | None
     concurrency: int | None
@@ -25,11 +25,11 @@ class WorkerArguments(NamedTuple):
 @click.option("-B", "--beat", is_flag=True)
 @click.argument("rest", nargs=-1)
 def _command(**_given: Any) -> None:
-    """Be read, and never run."""
+    """Define the options; this is parsed, and never run."""
 
 
 def read(argv: Iterable[str] | None) -> WorkerArguments:
-    """Read them; refuse those that mean nothing here, with what to use instead."""
+    """Read the arguments; refuse those without a counterpart, and name the replacement."""
     words = [word for word in argv or () if word != "worker"]
     try:
         given = _command.make_context("worker", words, resilient_parsing=False).params

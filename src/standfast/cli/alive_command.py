@@ -1,4 +1,4 @@
-"""The command that tells a supervisor whether a worker is alive, by the file it touches."""
+"""The `alive` command tells a supervisor whether a worker is alive, by the file that the worker touches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application that a command line names, `module:attribute`, and the store that a command is about."""
+"""The application that a command line names as `module:attribute`, and the store that a command works on."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from standfast.application import Standfast
 
 OWN_ARGUMENT = "APP:SF"
-"""Stands in the arguments of commands that name the application themselves."""
+"""Appears in the metavar of commands that take the application as an argument of their own."""
 WITHOUT_STORE = frozenset({"promote", "bench", "demo", "scan"})
-"""Commands that are about no one store, or about stores of their own."""
+"""Commands that use no store, or stores of their own."""
 OPERATION_ID = "standfast.operation_id"
 """Where a context keeps the id that `--operation-id` names."""
 APPLICATION = "standfast.application"
@@ -34,12 +34,12 @@ _FORM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def opened(url: str | None) -> Standfast:
-    """Give the application that the command line names, or a bare one on the store of `url`."""
+    """Return the application that the command line names, or one without handlers on the store at `url`."""
     return application(_named_application(), url)
 
 
 def settings_for(url: str | None) -> Settings:
-    """Give the settings of the application that the command line names, or those of this directory."""
+    """Return the settings of the application that the command line names, or those of this directory."""
     return settings.load(url, os.environ) if _named_application() is None else opened(url).settings
 
 
@@ -50,10 +50,10 @@ def _named_application() -> str | None:
 
 
 def take_application(context: click.Context, command: click.Command, args: Sequence[str]) -> list[str]:
-    """Take `app:sf` from the front of a command's arguments, where it stands instead of `--url`; give the rest.
+    """Take `app:sf` from the front of a command's arguments, where it replaces `--url`; return the other arguments.
 
-    A queue or a session may have a name of the same form. A word is an application only if the command needs no
-    word in its place, and either has no room for it or a module of its name is here.
+    A queue or a session may have a name of the same form. A word is taken as an application only if the command does
+    not need it as an argument, and either has no room for it or a module of that name exists here.
     """
     name = _application_in(context, command, list(args))
     if name is None:
@@ -81,13 +81,13 @@ def _application_in(context: click.Context, command: click.Command, args: list[s
 
 
 def _words(context: click.Context, command: click.Command, args: list[str]) -> tuple[str, ...]:
-    """Give the words that are neither options nor values of options; none if that cannot be told."""
+    """Return the words that are neither options nor their values; none if the command line cannot be parsed."""
     options = [each for each in command.params if not isinstance(each, click.Argument)]
     all_words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     reader = click.Command(command.name, params=[*options, all_words])
     try:
         found: dict[str, Any] = reader.make_parser(click.Context(reader, parent=context)).parse_args(list(args))[0]
-    except click.UsageError:  # the command says better what is wrong
+    except click.UsageError:  # the command itself reports the error better
         return ()
     words = found.get("words")
     return words if isinstance(words, tuple) else ()
@@ -98,7 +98,7 @@ def _is_module(name: str) -> bool:
 
 
 def application_and(names: Sequence[str], others: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Tell the application that may stand first on a line from the others, which all must be there."""
+    """Split an application that may come first from the other arguments, all of which are required."""
     app, given = (names[0], names[1:]) if names and ":" in names[0] else (None, names)
     named = click.get_current_context().meta.get(OPERATION_ID)
     given = given if named is None else (named, *given)
@@ -110,7 +110,7 @@ def application_and(names: Sequence[str], others: Sequence[str]) -> tuple[str | 
 
 
 def application(app: str | None, url: str | None) -> Standfast:
-    """Give the application named `module:attribute`, or a bare one; `url` is what it finds in its environment."""
+    """Return the application named `module:attribute`, or one without handlers; it finds `url` in its environment."""
     from standfast.application import Standfast  # noqa: PLC0415 - help and probes need none of it
 
     if app is None:
@@ -145,13 +145,13 @@ def _load(app: str, kind: type[Standfast]) -> Standfast:
 
 
 def _meant(module: str, loaded: object, kind: type[Standfast]) -> str:
-    """Name the applications that a module has."""
+    """List a module's applications, as the end of an error message."""
     there = _applications_in(module, loaded, kind)
     return f": {' or '.join(there)}" if there else ""
 
 
 def _first_in(module: str, kind: type[Standfast]) -> str:
-    """Give the application that was probably meant by the name of its module alone."""
+    """Return the application probably meant by a module name alone."""
     return next(iter(_applications_in(module, import_module(module), kind)), "app:sf")
 
 
@@ -165,6 +165,6 @@ def _applications_in(module: str, loaded: object, kind: type[Standfast]) -> list
 
 
 def _standfast_of(found: Any) -> Any:
-    """Give the Standfast of an object that has one, such as an app of `standfast.celery`."""
+    """Return the Standfast of an object that contains one, such as an app of `standfast.celery`."""
     give = getattr(type(found), "__standfast__", None)
     return found if give is None else give(found)

@@ -1,4 +1,4 @@
-"""`standfast dead`: what is done with letters, from the wings that do it."""
+"""`standfast dead`: commands about letters, collected from the wings that own them."""
 
 from standfast.wings.letters import disposal_commands
 from standfast.wings.letters.commands import dead

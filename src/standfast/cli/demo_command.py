@@ -1,4 +1,4 @@
-"""The command that shows it: a worker is killed, and nothing is lost."""
+"""The `demo` command: a worker is killed, and nothing is lost."""
 
 from __future__ import annotations
 

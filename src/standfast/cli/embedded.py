@@ -12,16 +12,16 @@ from standfast.cli.main import main
 
 
 def run_embedded(app: str, sf: Standfast, arguments: list[str], name: str) -> None:
-    """Run a command for an application that is known: whoever types it names neither the application nor its store.
+    """Run a command for a known application: the user types neither the application nor its store.
 
-    `app` is how another process finds it. The command ends this program, with its exit code.
+    `app` is how another process finds the application. The command ends this program, with its exit code.
     """
     os.environ["STANDFAST_URL"] = sf.settings.url.value
     main.main(args=with_application(app, arguments), prog_name=name)
 
 
 def with_application(app: str, arguments: list[str]) -> list[str]:
-    """Name the application to a command that takes one, unless its caller did."""
+    """Insert the application before the arguments of a command that takes one, unless they already name one."""
     command = main.get_command(click.Context(main), arguments[0]) if arguments else None
     takes_one = command is not None and any(OWN_ARGUMENT in (each.metavar or "") for each in _words(command))
     named = len(arguments) > 1 and ":" in arguments[1]

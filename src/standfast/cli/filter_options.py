@@ -1,4 +1,4 @@
-"""The options by which commands choose, made from a filter's fields."""
+"""The filter options of commands, made from the fields of a filter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from standfast.lifecycle import State
 
 
 def filter_options(shape: type[msgspec.Struct]) -> Callable[[Command], Command]:
-    """Give a command an option for each field of a filter."""
+    """Add an option to a command for each field of a filter."""
 
     def decorate(command: Command) -> Command:
         fields = fields_of(shape)
@@ -28,7 +28,7 @@ def filter_options(shape: type[msgspec.Struct]) -> Callable[[Command], Command]:
 
 
 def filter_from(shape: type[msgspec.Struct], options: dict[str, Any]) -> dict[str, Any]:
-    """Give the filter that these options make. A view that stands as --state, as tables show it, is a view."""
+    """Return the filter that these options make. A view given as --state (as tables show it) is treated as a view."""
     found = {field.name: options[field.attribute] for field in fields_of(shape)}
     chosen = {name: value for name, value in found.items() if value is not None}
     if "view" in found and chosen.get("state", State.QUEUED) not in set(State):

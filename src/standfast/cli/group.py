@@ -1,4 +1,4 @@
-"""The group every command stands in: options all of them take, exit codes, and errors in one line."""
+"""The group that contains every command: shared options, exit codes, and errors in one line."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from standfast.settings import without_password
 
 DONE = 0
 FAILED = 1
-"""A job that is dead, held or cancelled; a store that is unhealthy, does not answer or cannot be used."""
+"""A job is dead, held or cancelled; or a store is unhealthy, does not answer or cannot be used."""
 USAGE = 2
-"""Something must be written differently; or the time ran out."""
+"""The command must be written differently; or the time ran out."""
 NOT_FOUND = 3
 REFUSED = 4
-"""The policy says no, or wants a person first."""
+"""The policy denies it, or requires a person first."""
 INTERRUPTED = 130
 _URL = "standfast.url"
-"""Where a context keeps the address that the command line gives."""
+"""Where a context keeps the store's address from the command line."""
 
 
 class NoStore(StandfastError):
-    """There is nothing to look at, and looking does not make it."""
+    """The store does not exist, and reading does not create it."""
 
 
 CODES: dict[type[StandfastError], int] = {
@@ -61,7 +61,7 @@ CODES: dict[type[StandfastError], int] = {
     PolicyDenied: REFUSED,
     ApprovalRequired: REFUSED,
 }
-"""The exit code of each error, the first that fits; of any other it is FAILED."""
+"""The exit code of each error; the first match counts. Any other error gives FAILED."""
 
 HARMLESS = (PayloadRejected, ConfigurationError, UnknownQueue, PolicyDenied, ApprovalRequired)
 NEXT: dict[type[StandfastError], str] = {
@@ -99,7 +99,7 @@ CELERY_WORKER = {
     "--max-tasks-per-child": "Use --recycle-after.",
     "--max-memory-per-child": "Use --recycle-above.",
 }
-"""What people who know Celery type, anywhere and after `worker`, and what to type instead."""
+"""What Celery users type, anywhere and after `worker`, and what to type instead."""
 
 if TYPE_CHECKING:
     from standfast.application import Standfast
@@ -110,7 +110,7 @@ Question = Callable[["Standfast"], Awaitable[Answer]]
 
 
 class CommandGroup(click.Group):
-    """Lets every command raise what it likes, and ends with one line and the right code."""
+    """Lets every command raise its errors, and turns them into one line and the right exit code."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before the command."""
@@ -148,15 +148,15 @@ class CommandGroup(click.Group):
 
 
 class UsageInOneLine(click.UsageError):
-    """A command line that must be written differently."""
+    """The command line must be written differently."""
 
     def show(self, file: IO[str] | None = None) -> None:
-        """Say it as every error is said."""
+        """Print it like every other error."""
         click.echo(f"standfast: {escaped(self.message)}", file, err=file is None)
 
 
 def _check_command_first(ctx: click.Context, typed: str, group: click.Group, rest: list[str]) -> None:
-    """Refuse an application where a command of a group must stand, with the line to type."""
+    """Refuse an application in the place of a group's command, and say what to type."""
     if rest and ":" in rest[0]:
         command = "COMMAND" if group.get_command(ctx, "list") is None else "list"
         raise UsageInOneLine(f"Name the application after the command: {typed} {command} {rest[0]}", ctx)
@@ -164,7 +164,7 @@ def _check_command_first(ctx: click.Context, typed: str, group: click.Group, res
 
 @contextmanager
 def _usage_in_one_line() -> Iterator[None]:
-    """Word what click refuses in one line, with the command whose help has more."""
+    """Reword click's usage errors in one line, naming the command whose help says more."""
     try:
         yield
     except (UsageInOneLine, click.exceptions.NoArgsIsHelpError):
@@ -178,18 +178,18 @@ def _usage_in_one_line() -> Iterator[None]:
 
 
 def _instead(error: click.NoSuchOption) -> str:
-    """Give what to type instead of an option of Celery."""
+    """Return what to type instead of a Celery option."""
     at_worker = error.ctx is not None and error.ctx.info_name == "worker"
     return (CELERY | CELERY_WORKER if at_worker else CELERY).get(error.option_name, "")
 
 
 def exit_code(error: StandfastError) -> int:
-    """Give the code this error ends with."""
+    """Return the exit code for this error."""
     return next((code for kind, code in CODES.items() if isinstance(error, kind)), FAILED)
 
 
 def store_words(app: str | None = None) -> str:
-    """Give the words that lead the next command to the store of this one; none if it named no store."""
+    """Return the words that point the next command to the same store; empty if this command named no store."""
     named = click.get_current_context().meta
     app, url = app or named.get(APPLICATION), named.get(_URL)
     if app is not None:
@@ -198,7 +198,7 @@ def store_words(app: str | None = None) -> str:
 
 
 def error_line(error: StandfastError, store: str = "") -> str:
-    """Say in one line what happened, what is safe, and what to do next; `store` is what names it to a command."""
+    """Say in one line what happened, what is safe, and what to do next; `store` is how a command names the store."""
     parts = [escaped(str(error))]
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
         parts.append("nothing was changed")
@@ -208,13 +208,13 @@ def error_line(error: StandfastError, store: str = "") -> str:
 
 
 def shared(command: Command) -> Command:
-    """Give a command the options that all of them take."""
+    """Add the options that all commands take."""
     command = click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
     return _url_option(callback=_nearest_url)(command)
 
 
 def _nearest_url(context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    """Give the address of the store: the command's own, else what stands before the command."""
+    """Return the store's address: the command's own, else the one given before the command."""
     before: str | None = context.find_root().params.get("url")
     context.meta[_URL] = before if given is None else given
     return before if given is None else given
@@ -226,41 +226,41 @@ def _url_option(**more: Any) -> Callable[[Command], Command]:
 
 
 with_url = _url_option()
-"""Lets the address of the store stand before the command, too."""
+"""Lets the store's address come before the command, too."""
 
 
 def ask(url: str | None, question: Question[Answer]) -> Answer:
-    """Open the store, ask it one thing, and let it go. One that is not there is made."""
+    """Open the store, ask it one question, and close it. A missing store is created."""
     return ask_of(opened(url), question)
 
 
 def ask_of(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
-    """Ask an application one thing, and let its store go. Only one whose code does the work publishes its rules."""
+    """Ask an application one question, and close its store. Only an application that runs jobs publishes its rules."""
     _log(sf)
     return asyncio.run(_ask(sf, question, publishes=publishes))
 
 
 def look(url: str | None, question: Question[Answer]) -> Answer:
-    """Ask a store that is there; one that is not stays away."""
+    """Ask an existing store one question; a missing one is not created."""
     return look_into(opened(url), question)
 
 
 def look_up(
     url: str | None, given: str, question: Callable[[Standfast, str], Awaitable[Answer]], what: str = "job"
 ) -> Answer:
-    """Ask about something by its id, of which a beginning that no other has is enough."""
+    """Ask about something by its id; an unambiguous beginning of the id is enough."""
     return look(url, lambda sf: about(sf, given, question, what))
 
 
 async def about(
     sf: Standfast, given: str, question: Callable[[Standfast, str], Awaitable[Answer]], what: str = "job"
 ) -> Answer:
-    """Complete an id, and ask about what has it."""
+    """Complete an id, and ask about what it names."""
     return await question(sf, await sf.full_id(given, what))
 
 
 def look_into(sf: Standfast, question: Question[Answer]) -> Answer:
-    """Ask an application whose store is there."""
+    """Ask an application whose store must exist."""
     if not sf.exists():
         raise NoStore(f"no store at {without_password(sf.settings.url.value)}")
     _log(sf)
@@ -274,7 +274,7 @@ def _log(sf: Standfast) -> None:
 
 async def _ask(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
     sf.policy.keep_out()
-    if not publishes:  # a file that lies about is not put in force by asking: servers and workers do that
+    if not publishes:  # a question must not put a nearby settings file in force: servers and workers do that
         sf.publish_nothing()
     try:
         return await question(sf)

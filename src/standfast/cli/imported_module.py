@@ -1,4 +1,4 @@
-"""The import of the application's module: what stops it is said in one line, with the place in the user's code."""
+"""The import of the application's module: an error is shown in one line, with its place in the user's code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NOT_THE_USERS = (
     str(Path(__file__).parents[1]),
     *(sysconfig.get_paths()[each] for each in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""How the file names begin of frames that are not the user's own code."""
+"""Prefixes of the file names of frames that are not the user's own code."""
 DEBUG = "STANDFAST_LOG_LEVEL"
-"""The setting whose value `debug` shows the whole traceback."""
+"""The setting that, with the value `debug`, shows the whole traceback."""
 
 
 def import_module(name: str) -> ModuleType:
@@ -58,7 +58,7 @@ def _refuse(module: str, here: str, error: Exception) -> NoReturn:
 
 
 def _nearest(module: str) -> str:
-    """Name the module here that was probably wanted: `ap`, `app.py` and `./app` all stand for `app`."""
+    """Return a hint with the most likely module here: `ap`, `app.py` and `./app` all stand for `app`."""
     wanted = module.removesuffix(".py").strip("./").replace("/", ".")
     packages = wanted.split(".")[:-1]
     place = Path.cwd().joinpath(*packages)
@@ -68,7 +68,7 @@ def _nearest(module: str) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Give the file and line of the user's own code where the import stopped."""
+    """Return the file and line of the user's own code where the import failed."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_short(error.filename)}, line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

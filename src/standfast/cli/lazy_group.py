@@ -1,4 +1,4 @@
-"""A group whose commands are imported when they are used: help is there at once, and each loads what it needs."""
+"""A group that imports a command only when it is used: help is instant, and each command loads only what it needs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Place(NamedTuple):
         return found
 
     def shown(self, limit: int) -> str:
-        """Give what it says, in so many characters."""
+        """Return the command's help, cut to this many characters."""
         return click.Command(self.name, help=self.says).get_short_help_str(limit)
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is first asked for."""
+    """Commands by name, each imported on first use."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self.places = {each.name: each for each in places}
@@ -56,7 +56,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
 
 
 class LazyGroup(CommandGroup):
-    """Shows its commands by what their places say, and imports none for that."""
+    """Lists its commands from the text in their places, and imports none of them for that."""
 
     def __init__(self, name: str, places: Sequence[Place], **options: Any) -> None:
         super().__init__(name, **options)

@@ -1,4 +1,4 @@
-"""Log lines on stderr: text for a person at a terminal, one JSON object a line for a program."""
+"""Log lines on stderr: text for a person at a terminal, one JSON object per line for a program."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple
 
 
 AUDIT = "standfast.audit"
-"""Its lines are hashes, to be compared with the chain, and hold nothing of anybody's."""
+"""Its lines are hashes, to be compared with the audit chain, and contain no personal data or secrets."""
 
 
 def _redacted(text: str, logger: str = "") -> str:
-    """Give a text without the secrets in it: what raises quotes addresses and arguments."""
+    """Return a text without the secrets in it: error messages quote addresses and arguments."""
     return text if logger == AUDIT else redacted_text(text, longest=len(text))
 
 
 FIELDS = ("job_id", "queue", "handler", "attempt", "worker", "reason_code", "session")
-"""What a JSON line has as a field of its own, where it is known."""
+"""What a JSON line has as fields of their own, if known."""
 CHATTY = ("httpcore", "httpcore2", "httpx", "httpx2", "mcp", "uvicorn")
-"""Libraries that standfast uses and that log each request at INFO."""
+"""Libraries that standfast uses and that log every request at INFO."""
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, str | int]:
-    """Give what a line is about: what it names itself, else the job whose handler wrote it."""
+    """Return what a line is about: its own fields, else those of the job whose handler wrote it."""
     job = CURRENT.get()
     known: dict[str, Any] = {} if job is None else job.log_fields
     named = {name: getattr(record, name, None) or known.get(name) for name in FIELDS}
@@ -44,17 +44,17 @@ def fields_of(record: logging.LogRecord) -> dict[str, str | int]:
 
 
 class TextLines(logging.Formatter):
-    """Time, level, logger, message; a traceback follows on lines of its own."""
+    """Time, level, logger, message; a traceback follows on its own lines."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """Keep a message on its line, whatever is in it."""
+        """Keep a message on one line, whatever it contains."""
         return escaped(_redacted(super().formatMessage(record), record.name))
 
     def formatException(self, ei: Raised) -> str:  # noqa: N802 - logging's own name
-        """Keep a traceback's lines, and nothing else that acts."""
+        """Keep the line breaks of a traceback, and escape all other control characters."""
         return "\n".join(escaped(line) for line in _redacted(super().formatException(ei)).split("\n"))
 
 
@@ -62,7 +62,7 @@ class JsonLines(logging.Formatter):
     """The same as JSON, with the traceback as one text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give one line."""
+        """Return one line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
@@ -89,7 +89,7 @@ def _show_all_from(level: str) -> None:
 
 
 class EarlyLines(logging.Handler):
-    """Keeps what is logged while an application is imported: whether it sets up logging itself is known only then."""
+    """Keeps log lines during an application's import: only afterwards is it known whether it sets up logging itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class EarlyLines(logging.Handler):
         self._records.append(record)
 
     def write(self) -> None:
-        """Write what was kept, as all that follows is written."""
+        """Write the kept lines, in the same way as all later ones."""
         for record in self._records:
             if logging.getLogger(record.name).isEnabledFor(record.levelno):
                 logging.getLogger(record.name).handle(record)
@@ -108,9 +108,9 @@ class EarlyLines(logging.Handler):
 
 @contextmanager
 def kept_while_importing(level: str) -> Iterator[EarlyLines]:
-    """Keep lines that no handler takes yet. If the import fails, they are written as Python does without handlers."""
+    """Keep lines that no handler takes yet. If the import fails, write them as Python does without handlers."""
     early, last_resort, before = EarlyLines(), logging.lastResort, logging.root.level
-    ours = logging.getLevelNamesMapping()[level.upper()] - 1  # no level that an application would set
+    ours = logging.getLevelNamesMapping()[level.upper()] - 1  # a level that no application would set
     logging.lastResort = early
     logging.root.setLevel(ours)
     imported = False
@@ -126,9 +126,9 @@ def kept_while_importing(level: str) -> Iterator[EarlyLines]:
 
 
 def start_quietly(style: str, *, heads_in_file: bool) -> None:
-    """Do so for a command that answers and ends: a person who asked for no log need not read the audit chain's heads.
+    """Start logging for a command that answers and ends: someone who asked for no log need not read audit chain heads.
 
-    Where they stand in no file, a program's log is the only place that has them.
+    If no file has those heads, a program's log is the only place for them.
     """
     if style == "auto" and (heads_in_file or sys.stderr.isatty()) and not logging.root.handlers:
         logging.getLogger(AUDIT).setLevel(logging.WARNING)
@@ -136,13 +136,13 @@ def start_quietly(style: str, *, heads_in_file: bool) -> None:
 
 
 def start(style: str, *, as_json: bool = False, level: str | None = None) -> None:
-    """Write what standfast logs to stderr, unless the application has set up logging itself.
+    """Write standfast's log to stderr, unless the application has set up logging itself.
 
-    With `level`, also what the application and its libraries log from that level on, for a process that runs its code.
+    With `level`, also log the application and its libraries from that level on: for processes that run their code.
     """
     logging.getLogger("standfast").setLevel(logging.INFO if level is None else level.upper())
     if level is not None:
-        logging.getLogger(AUDIT).setLevel(logging.INFO)  # where no file has the heads, the log must
+        logging.getLogger(AUDIT).setLevel(logging.INFO)  # if no file has the heads, the log must
     if logging.root.handlers:
         return
     if level is not None:

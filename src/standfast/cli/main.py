@@ -1,4 +1,4 @@
-"""The command line: every command is a thin door over the application object, and is imported when it is used."""
+"""The command line: every command is a thin door over the application object, and is imported on first use."""
 
 from standfast.cli.group import with_url
 from standfast.cli.lazy_group import LazyGroup, Place

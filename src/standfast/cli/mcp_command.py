@@ -1,4 +1,4 @@
-"""The command that agents start: an MCP server over standard input and output."""
+"""The `mcp` command, which agents start: an MCP server over standard input and output."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from standfast.mcp.agent_server import AgentServer
 
 LAST_WORD = 1.0
-"""Seconds that a server which stops gives the queued jobs that run in it.
+"""Seconds that a stopping server gives to the queued jobs it runs.
 
-Clients send SIGTERM two seconds after they hang up, and kill two seconds later: by then everything is given back.
+Clients send SIGTERM two seconds after they hang up, and SIGKILL two seconds later: by then every job is given back.
 """
 
 
@@ -75,12 +75,12 @@ async def _serve(sf: Standfast, served: AgentServer, who: Identity, *, worker: b
                 if task is None or not task.uncancel():
                     click.echo("standfast: stopping", err=True)
             await served.agent.finish()
-    except asyncio.CancelledError:  # told to stop while calls of a client that had hung up were let end
+    except asyncio.CancelledError:  # stopped while calls were still finishing for a client that had hung up
         click.echo("standfast: stopping; what still ran is given back", err=True)
 
 
 async def _serve_client(served: AgentServer) -> None:
-    """Serve until the client hangs up. One that was killed reads no answer: that is a way to hang up, too."""
+    """Serve until the client hangs up. A killed client reads no answers: that counts as hanging up, too."""
     try:
         await served.run_stdio_async()
     except* BrokenPipeError:

@@ -1,4 +1,4 @@
-"""What is written on the command line, read: durations, moments, labels, headers, names, payloads."""
+"""Parse command-line values: durations, moments, labels, headers, names, payloads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def header(text: str) -> tuple[str, str]:
 
 
 def operation_id(command: Command) -> Command:
-    """Let a command take the id of its job as `--operation-id`, too: that is what a Reply calls it."""
+    """Let a command also take its job's id as `--operation-id`, the name that a Reply uses."""
     described = "The job, as a Reply names it; instead of ID."
     return click.option(
         "--operation-id", metavar="ID", help=described, expose_value=False, is_eager=True, callback=_keep_id
@@ -75,7 +75,7 @@ def operation_id(command: Command) -> Command:
 
 
 def job_id(command: Command) -> Command:
-    """Give a command the id of its job, as an argument or as `--operation-id`."""
+    """Add the job's id to a command, as an argument or as `--operation-id`."""
     return click.argument("job_id", metavar="ID", required=False, callback=one_id)(operation_id(command))
 
 
@@ -84,7 +84,7 @@ def _keep_id(context: click.Context, _parameter: click.Parameter, given: str | N
 
 
 def one_id(context: click.Context, parameter: click.Parameter, given: str | None) -> str:
-    """Take the one job that is named, as an argument or as `--operation-id`."""
+    """Return the one job named, as an argument or as `--operation-id`."""
     named = [each for each in (given, context.meta.get(OPERATION_ID)) if each is not None]
     if not named:
         raise click.MissingParameter(ctx=context, param=parameter)
@@ -107,7 +107,7 @@ def memory(text: str | int) -> int:
 
 
 def number_of_processes(text: str | int) -> int:
-    """Read how many processes there are to be: a number, or `auto` for one for each core that this one may use."""
+    """Read a number of processes, or `auto`: one for each core that this process may use."""
     if text == "auto":
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not str(text).isdecimal() or int(text) < 1:
@@ -116,7 +116,7 @@ def number_of_processes(text: str | int) -> int:
 
 
 def names(text: str) -> list[str]:
-    """Read names with commas between them."""
+    """Read names separated by commas."""
     return [name.strip() for name in text.split(",")]
 
 

@@ -1,4 +1,4 @@
-"""How far long work is: bars on a terminal, nothing elsewhere."""
+"""Progress of long work: bars on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoBars:
-    """Where no person looks, nothing is shown."""
+    """Shows nothing, for output that no person watches."""
 
     def announce(self, words: str) -> None:
         """Say nothing."""
@@ -25,7 +25,7 @@ class NoBars:
 
 
 class Bars:
-    """Two bars on stderr, and what happens above them."""
+    """Two bars on stderr, with messages above them."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress = progress
@@ -33,7 +33,7 @@ class Bars:
         self._settled = progress.add_task("settled", total=total)
 
     def announce(self, words: str) -> None:
-        """Say what happens, above the bars."""
+        """Print a message above the bars."""
         self._progress.console.print(f"  {words}", markup=False, highlight=False)
 
     def update(self, accepted: int, settled: int) -> None:
@@ -54,7 +54,7 @@ def bars(total: int) -> Iterator[Bars | NoBars]:
 
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[Any], None]]:
-    """Show one bar while the block lasts; it is moved by steps that say how much of how much is done."""
+    """Show one bar while the block lasts; call the yielded function with each step to move it."""
     if not _is_looked_at():
         yield lambda _step: None
         return
@@ -64,12 +64,12 @@ def bar(what: str) -> Iterator[Callable[[Any], None]]:
 
 
 ShowShare = Callable[[str, float, str], None]
-"""Shows a state, the share that is done, and a note."""
+"""Shows a state, the fraction done, and a note."""
 
 
 @contextmanager
 def share_bar() -> Iterator[ShowShare | None]:
-    """Show a bar for one job while the block lasts; None where no person looks."""
+    """Show a bar for one job while the block lasts; None without a terminal."""
     if not _is_looked_at():
         yield None
         return

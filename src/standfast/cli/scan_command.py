@@ -1,4 +1,4 @@
-"""The command that finds work that can be lost, in a code base of yours."""
+"""The `scan` command, which finds work that can be lost in your code."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _fix(
     *,
     write: bool,
 ) -> ScanResult:
-    """Show what would change, write it if that is wanted, and give what is left."""
+    """Show the diff, write it if wanted, and return the findings that remain."""
     changes = fix_plan.plan(result.findings)
     for change in changes:
         _show_diff(change)

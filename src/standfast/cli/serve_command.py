@@ -1,4 +1,4 @@
-"""The command that serves: REST, dashboard and a worker in one process."""
+"""The `serve` command: REST, dashboard and a worker in one process."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from standfast.server.app import Server
 
 FIRST = "first"
-"""The name of the token that the first `serve` makes."""
+"""The name of the token that the first `serve` creates."""
 LAST_WORD = 2
-"""Seconds that open connections, live views above all, are given when the server is told to stop; then the jobs."""
+"""Seconds that a stopping server gives to open connections, mainly live views; then the jobs get as many."""
 AT_ONCE = 64
-"""Connections that are taken in at once, before the first of them is looked at."""
+"""Connections that asyncio accepts in one go, before it handles the first of them."""
 ROUNDS = 4
-"""Rounds of the loop until a connection that was replaced is closed: `AT_ONCE` more are open in each of them.
+"""Rounds of the event loop until a replaced connection is closed: `AT_ONCE` more may open in each of them.
 
-A process that runs out of files meanwhile is worse off than one that takes fewer in: for every connection it cannot
-accept, asyncio logs a traceback.
+Running out of files meanwhile is worse than accepting fewer connections: asyncio logs a traceback for every
+connection that it cannot accept.
 """
 WAITING = 2048
-"""Connections that the kernel keeps until they are taken in; beyond that it has callers try again after seconds."""
+"""Connections that the kernel queues until they are accepted; beyond that, callers retry after seconds."""
 FEWEST = 16
 OWN_FILES = 256
-"""Files that the store, the worker and its jobs may have open beside the server's connections."""
+"""Files that the store, the worker and its jobs may have open besides the server's connections."""
 LOOK_FOR_GARBAGE = 5_000
-"""New objects after which the server looks for garbage among them; Python itself does so after 700."""
+"""New objects after which the server's garbage collector runs; Python's default is 700."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - what was asked for
-"""Hosts that stand for every address, and the one at which a browser here finds it."""
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - the user asked for it
+"""Hosts that stand for every address, and the address at which a local browser reaches each."""
 AT_OTHER_NAMES = "it listens at every address; the names it is asked by from elsewhere go into [server] hosts"
 
 
@@ -81,7 +81,7 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
 
 
 async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: Sequence[str] | None) -> None:
-    """Serve until signalled. With a command that runs suspects, work too."""
+    """Serve until signalled. If given a command that runs suspects, run jobs too."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     from standfast.server.connections import Connections  # noqa: PLC0415 - likewise
@@ -120,9 +120,9 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
 
 
 def _room(connections: int) -> int:
-    """Give how many connections there is room for among the files this process may open; raise that as far as it goes.
+    """Return how many connections fit among the files this process may open, after raising that limit if possible.
 
-    A server that runs out of them could not open the store's files either, nor run its jobs.
+    A server that runs out of files could neither open the store's files nor run its jobs.
     """
     wanted = connections + ROUNDS * AT_ONCE + OWN_FILES
     try:
@@ -145,15 +145,15 @@ def _room(connections: int) -> int:
 
 
 class Listener(socket.socket):
-    """A socket for many callers: asyncio would have the kernel keep no more than it takes in at once."""
+    """A socket for many callers: by default asyncio sets the kernel's queue no longer than it accepts in one go."""
 
     def listen(self, _at_once: int = WAITING, /) -> None:
-        """Have the kernel keep those that come in the meantime."""
+        """Let the kernel queue connections that arrive in the meantime."""
         super().listen(WAITING)
 
 
 def _listening(host: str, port: int) -> Listener:
-    """Bind the address before anything else starts, so that it can be used as soon as it is announced."""
+    """Bind the address before anything else starts, so that it is usable as soon as it is announced."""
     taken = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -167,13 +167,13 @@ def _listening(host: str, port: int) -> Listener:
 
 
 def address_of(host: str, port: int) -> str:
-    """Give the address that a browser here can use; one that stands for every address leads to none."""
+    """Return an address that a local browser can use; a host that stands for every address leads nowhere."""
     name = EVERYWHERE.get(host, host)
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def _settle_down() -> None:
-    """Look for garbage among what requests leave, not among all that was loaded: every look held up every answer."""
+    """Restrict garbage collection to new objects: scanning everything loaded held up every answer."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(LOOK_FOR_GARBAGE)
@@ -181,7 +181,7 @@ def _settle_down() -> None:
 
 @contextmanager
 def _ending(stop: Callable[[int, None], None]) -> Iterator[None]:
-    """Have signals end the serving and no more: uvicorn's own way ends the process before its jobs are given back."""
+    """Let signals end only the serving: uvicorn's own way ends the process before its jobs are given back."""
     for each in ENDING:
         on_signal(each, stop, each, None)
     yield
@@ -190,7 +190,7 @@ def _ending(stop: Callable[[int, None], None]) -> Iterator[None]:
 
 
 async def _greet(sf: Standfast, server: Server, address: str) -> None:
-    """Say where it is, and let the first browser in."""
+    """Print the address, and a link to sign in if there is no token yet."""
     token = None if await sf.tokens.list() else await _first_token(sf)
     if token is None:
         click.echo(f"standfast: serving at {address}", err=True)
@@ -200,7 +200,7 @@ async def _greet(sf: Standfast, server: Server, address: str) -> None:
 
 
 async def _first_token(sf: Standfast) -> str | None:
-    """Make the first token, and give its id; None where a server that began at the same moment made it."""
+    """Create the first token and return its id; None if a server that started at the same moment created it."""
     try:
         return str((await sf.tokens.create(FIRST, person=user(), role="admin"))["id"])
     except ConfigurationError:

@@ -1,4 +1,4 @@
-"""Jobs laid out for reading: many as a list, one as a sheet with its failure and history."""
+"""The layout of jobs for reading: many as a list, one as a sheet with its failure and history."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ SAID = (
     *(name for name in DETAILS if name in JobView.__struct_fields__),
     "superseded_by",
 )
-"""Facts that are told where there is something to tell."""
+"""Facts that are shown only if they have a value."""
 NOT_BEGUN = "consent_required"
-"""The reason of a job that waits for consent: nothing of it was tried, so nothing failed."""
+"""The reason of a job that waits for consent: it was never tried, so nothing failed."""
 BAR = 20
-"""Characters of a bar."""
+"""Characters in a progress bar."""
 SAME_MOMENT = timedelta(seconds=1)
-"""Times that lie less than this apart are one."""
+"""Times less than this apart count as one."""
 LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
 MANY_SKIPPED = 2000
-"""From how many jobs on a page says how many it took."""
+"""A page that had to look through more jobs than this says how many."""
 
 
 def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) -> Table:
-    """Lay out many jobs, one a row; letters with where each is in its triage.
+    """Lay out many jobs, one per row; letters also show their triage status.
 
-    The handlers have a column if one of them is not called like its queue.
+    There is a handler column if any handler's name differs from its queue's.
     """
     handlers = any(job.handler != job.queue for job in jobs)
     rows: list[tuple[str | Cell, ...]] = [
@@ -73,7 +73,7 @@ def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) ->
 
 
 def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Table]:
-    """Lay out one job, and what stopped it; longer values are cut."""
+    """Lay out one job, and what stopped it; values longer than `longest` are cut."""
     tables = [Table(list(_facts(job, now, longest)))]
     if job.failure is not None:
         tables.append(Table(list(_failure(job, job.failure, longest)), title=_stopped_by(job)))
@@ -89,7 +89,7 @@ def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Tab
 
 
 def letter(job: JobView, now: datetime, approval: str | None = None) -> list[Table]:
-    """Lay out one letter, whole, and what to do with it; `approval` is the one it waits for."""
+    """Lay out one letter in full, and what to do with it; `approval` is the one it waits for."""
     facts, *tables = sheet(job, now, longest=sys.maxsize)
     return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table(list(_next_steps(job, approval)), title="Next")]
 
@@ -99,7 +99,7 @@ def _state(job: JobView) -> Cell:
 
 
 def _note(job: JobView, now: datetime) -> str:
-    """Say what one would ask next about a job in this state."""
+    """Say what a reader would ask next about a job in this state."""
     parts = []
     if job.view in {"scheduled", "retry_pending"}:
         parts.append(f"due {ago(job.due_at, now)}")
@@ -148,7 +148,7 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
 
 
 def _origins(job: JobView) -> Iterator[tuple[str, datetime]]:
-    """Give when a job came: also since when its work is wanted, and when it was queued last, if those differ."""
+    """Yield when a job was created and, if different, when its work was first wanted and when it was last queued."""
     differ = abs(job.last_entered_at - job.first_seen_at) >= SAME_MOMENT
     if differ:
         yield "first seen", job.first_seen_at
@@ -219,13 +219,13 @@ def _effect(effect: dict[str, Any], now: datetime, longest: int) -> tuple[str, .
 
 
 def _stopped_by(job: JobView) -> str:
-    """Name what keeps a job from going on: a consent that is missing is no failure."""
+    """Return the heading for what stops a job: a missing consent is no failure."""
     consent = job.state == State.HELD and job.failure is not None and job.failure.reason_code == NOT_BEGUN
     return "Waits for consent" if consent else "Failure"
 
 
 def _verdict(effect: dict[str, Any]) -> str:
-    """Say what is known of an effect, and if it came from a worker that had lost the job by then."""
+    """Return an effect's verdict, marked if it came from a worker that had already lost the job."""
     return f"{effect['verdict']}, late" if effect.get("late") else str(effect["verdict"])
 
 
@@ -250,7 +250,7 @@ def _truncate(text: str, longest: int) -> str:
 
 
 def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
-    """Write a page of jobs; on stderr stands how to go on."""
+    """Write a page of jobs; stderr says how to get the next one."""
     if as_json:
         scanned = {} if page.scanned is None else {"scanned": page.scanned}
         show_json({"items": page, "next_cursor": page.next_cursor, **scanned})

@@ -16,7 +16,7 @@ from standfast.redact import redacted
 from standfast.settings import Setting, Settings
 
 PARTS = ("queues", "commands", "ingest", "notify")
-"""The tables of the file that have tables of their own."""
+"""The tables of the settings file that contain tables themselves."""
 
 
 @click.command()
@@ -74,19 +74,19 @@ def bench(*, quick: bool, rounds: int, peers: str | None, url: str | None, as_js
 
 
 def _published_replay(url: str | None) -> Setting | None:
-    """Give what the store says of `replay`, if there is a store, and it does."""
+    """Return the `replay` default published in the store, if there is a store and it has one."""
     try:
         found = look(url, lambda sf: sf.shared_settings.published_replay())
     except NoStore:
         return None
-    except StandfastError as error:  # the settings are shown all the same: they may say why
+    except StandfastError as error:  # show the settings anyway: they may explain the error
         click.echo(f"standfast: what the store says of replay is not shown: {error_line(error)}", err=True)
         return None
     return None if found is None else Setting(found, "store")
 
 
 def _effective(found: Settings) -> dict[str, dict[str, Any]]:
-    """Lay every setting out with its source."""
+    """Return every setting with its source."""
     plain = {name: value for name, value in msgspec.structs.asdict(found).items() if isinstance(value, Setting)}
     plain["url"] = Setting(settings.without_password(found.url.value), found.url.source)
     queues = {
@@ -98,12 +98,12 @@ def _effective(found: Settings) -> dict[str, dict[str, Any]]:
 
 
 def _written(tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Setting]]:
-    """Lay tables out as the file has them; secrets written there are hidden."""
+    """Return tables as the settings file has them, with secrets hidden."""
     return {
         name: {key: Setting(_display(key, value), "file") for key, value in of.items()} for name, of in tables.items()
     }
 
 
 def _display(key: str, value: Any) -> Any:
-    """Show a setting; `secret_env` names a variable, and is no secret."""
+    """Return a setting's value to show; `secret_env` names a variable, and is no secret."""
     return redacted(value) if key == "secret_env" else redacted({key: value})[key]

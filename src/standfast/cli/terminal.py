@@ -1,6 +1,6 @@
-"""How results reach stdout: a table with colours where a person looks, plain aligned text or JSON elsewhere.
+"""How results reach stdout: a table with colours on a terminal, plain aligned text or JSON elsewhere.
 
-Everything passes through `escaped` here and nowhere else, so that no command can forget it.
+All output passes through `escaped` here and nowhere else, so that no command can forget it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 GAP = "  "
 NARROW = 30
-"""With less room than this, the long column goes below its row."""
+"""If the long column would have less room than this, it goes below its row."""
 
 
 class Cell(NamedTuple):
-    """One text, with the style it has on a terminal."""
+    """One text and its style on a terminal."""
 
     text: str
     style: str = ""
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 class Table(NamedTuple):
     """Rows under named columns; without columns, a list of facts whose first cell is the name.
 
-    The last column may be long: where it does not fit, it goes on below.
+    The last column may be long: if it does not fit, it continues below.
     """
 
     rows: Sequence[Sequence[str | Cell]]
@@ -55,7 +55,7 @@ def show_line(text: str, style: str = "") -> None:
 
 
 def show_row(row: Sequence[str | Cell], widths: Sequence[int]) -> None:
-    """Write one row at once, of a table whose end is not known; each cell has at least this width."""
+    """Write one row of a table that is still growing; each cell has at least this width."""
     cells = [_cell(cell) for cell in row]
     padded = [Cell(text.ljust(width), style) for (text, style), width in zip(cells, widths, strict=True)]
     if _is_looked_at() and any(style for _, style in padded):
@@ -76,7 +76,7 @@ def show_json_line(value: Any) -> None:
 
 
 def as_text(value: Any) -> str:
-    """Give a value as the text of a cell."""
+    """Return a value as the text of a cell."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -143,7 +143,7 @@ def _draw_grid(console: Console, table: Table, cells: list[list[Cell]]) -> None:
 
 
 def _draw_stacked(console: Console, table: Table, cells: list[list[Cell]], widths: list[int]) -> None:
-    """Put the long column below its row, where beside it there is no room to read."""
+    """Put the long column below its row when there is too little room beside it."""
     from rich.padding import Padding  # noqa: PLC0415 - rich is an extra, and slow to load
     from rich.text import Text  # noqa: PLC0415
 

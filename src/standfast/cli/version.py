@@ -1,4 +1,4 @@
-"""Which standfast this is."""
+"""The installed version of standfast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def version() -> str:
-    """Give the version, as far as it was installed and has one."""
+    """Return the installed version, if there is one."""
     try:
         return installed("standfast")
     except PackageNotFoundError:
@@ -17,7 +17,7 @@ def version() -> str:
 
 
 def tell(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's own signature
-    """Print it and end, if asked."""
+    """Print the version and exit, if asked."""
     if wanted:
         click.echo(f"standfast, version {version()}")
         ctx.exit()

@@ -1,4 +1,4 @@
-"""Moments as a person says them."""
+"""Points in time, worded for people."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from standfast.wings.records.figures import span
 
 
 def now() -> datetime:
-    """Give the moment that ages are told from."""
+    """Return the moment that ages are measured from."""
     return datetime.now(UTC)
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """Say how far a moment is: `3 m ago`, `in 5 h`, `now`."""
+    """Say how long ago or ahead a moment is: `3 m ago`, `in 5 h`, `now`."""
     passed = (now - then).total_seconds()
     if abs(passed) < 1:
         return "now"
@@ -21,5 +21,5 @@ def ago(then: datetime, now: datetime) -> str:
 
 
 def when(then: datetime, now: datetime) -> str:
-    """Give a moment, and how far it is."""
+    """Return a moment, and how long ago or ahead it is."""
     return f"{then:%Y-%m-%d %H:%M:%S}Z ({ago(then, now)})"

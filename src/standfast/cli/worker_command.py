@@ -1,4 +1,4 @@
-"""The command that works: a worker in a process of its own, or several under one."""
+"""The `worker` command: a worker in its own process, or several processes under a supervisor."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def worker(*, app: str | None, url: str | None, as_json: bool, suspects_of: int 
 
 
 def _keep_to_this_process(*descriptors: int | None) -> None:
-    """Let nothing that the application starts have what leads to the process that started this one."""
+    """Keep the application's child processes from inheriting the pipes to the process that started this one."""
     for each in descriptors:
         if each is not None:
             os.set_inheritable(each, False)  # noqa: FBT003 - it takes no keyword
 
 
 def _check_portable(given: dict[str, Any]) -> None:
-    """Refuse what the operating system cannot do."""
+    """Refuse options that the operating system cannot support."""
     wanted = given["processes"] > 1 or given["reload"] or given["recycle_after"] or given["recycle_above"]
     if wanted and not CAN_RUN_CHILDREN:
         raise click.UsageError(
@@ -103,7 +103,7 @@ def _process_options(given: dict[str, Any]) -> ProcessOptions:
 
 
 def _supervise(given: dict[str, Any], *, as_json: bool) -> NoReturn:
-    """Start the processes, each by this very command line, and exit when all of them have ended."""
+    """Start the worker processes, each with this same command line, and exit when all of them have ended."""
     if given["once"]:
         raise click.UsageError("--once is for one process; leave out --processes and --reload")
     logs.start(settings.load(None, os.environ).log.value, as_json=as_json)
@@ -111,7 +111,7 @@ def _supervise(given: dict[str, Any], *, as_json: bool) -> NoReturn:
 
     def command(place: int) -> list[str]:
         own = [] if alive is None else ["--alive", str(alive_file_of(alive, place))]
-        if after is not None:  # not all at once
+        if after is not None:  # so that they do not all restart at once
             own += ["--recycle-after", str(after + after * (place - 1) // (5 * processes))]
         return [*this_command(), *own]
 
@@ -126,12 +126,12 @@ async def _supervised(plan: Plan) -> int:
 
 
 def this_command() -> list[str]:
-    """Give the command line of this process, for another one like it."""
+    """Return the command line of this process, to start another one like it."""
     return [sys.executable, "-m", "standfast", *sys.argv[1:]]
 
 
 def _start_anew(supervised: int | None) -> NoReturn:
-    """Become a new process in this one's place, with its number: whoever supervises it need not know."""
+    """Replace this process by a new one with the same process id, so that its supervisor notices nothing."""
     if supervised is not None:
         os.set_inheritable(supervised, True)  # noqa: FBT003 - it takes no keyword
     sys.stdout.flush()
@@ -140,9 +140,9 @@ def _start_anew(supervised: int | None) -> NoReturn:
 
 
 def for_suspects(app: str | None, url: str | None, *options: str) -> list[str]:
-    """Give the command that runs jobs alone whose worker died: this one, in a process of its own.
+    """Return the command that runs suspects alone (jobs whose worker died): this command, in its own process.
 
-    The store's address goes along in the environment: it may hold a password, and anybody can read a command line.
+    The store's address is passed in the environment: it may hold a password, and anybody can read a command line.
     """
     if url is not None:
         os.environ["STANDFAST_URL"] = url

@@ -1,1 +1,1 @@
-"""The dashboard: pages drawn on the server for people, live where the browser runs scripts. It decides nothing."""
+"""The dashboard: server-rendered pages for people, live if the browser runs scripts. It makes no decisions."""

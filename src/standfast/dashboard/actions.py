@@ -1,4 +1,4 @@
-"""What forms do: each is one verb of the API, with its right, its body and its refusals, and leads back to a page."""
+"""The forms: each performs one operation of the API, with its right, body and refusals, and leads back to a page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED_FOR = (
 
 
 class Action(NamedTuple):
-    """A form's address, the verb of the API behind it, and the page it ends at."""
+    """A form's address, the API operation behind it, and the page that it leads to."""
 
     path: str
     method: str
@@ -39,20 +39,20 @@ class Action(NamedTuple):
 
 
 class ReturnTo(msgspec.Struct, frozen=True):
-    """Leads to a page, which says what was done: the address names the message, and never has its words."""
+    """Redirects to a page that says what was done: the address contains the message's name, never its words."""
 
     page: str
     name: str
     says: str
 
     def __call__(self, call: Call, said: Any) -> Redirect:
-        """Give the page, with what the call and its answer name in it."""
+        """Return the redirect, filled in with values from the call and its answer."""
         named = {name: part(value) for name, value in {**_names(said), **call.path}.items()}
         return Redirect(f"{self.page.format_map(named)}?done={self.name}")
 
 
 def messages(actions: Iterable[Action]) -> dict[str, str]:
-    """Give what pages say after something was done, by the name that an address has for it."""
+    """Return the messages that pages show after an action, by their names in the address."""
     found = {ASKED: ASKED_FOR}
     for each in actions:
         found |= {each.ends.name: each.ends.says} if isinstance(each.ends, ReturnTo) else getattr(each.ends, "says", {})
@@ -66,9 +66,9 @@ def _names(said: Any) -> dict[str, Any]:
 def endpoint(
     sf: Standfast, gate: Gatekeeper, cache: SharedCache, action: Action, route: Route
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a form: it performs the API's verb as the signed-in person.
+    """Return the endpoint of a form: it performs the API operation as the signed-in person.
 
-    What pages knew before is forgotten, so that the next one shows what is so after it.
+    The pages' cache is cleared, so that the next page shows the new state.
     """
 
     async def did(request: Request, grant: Grant) -> RenderedPage | Redirect:
@@ -89,7 +89,7 @@ def endpoint(
 
 
 def _after_problem(problem: Problem, route: Route, fields: Mapping[str, str]) -> RenderedPage | Redirect:
-    """Lead to the approval that was asked for, or show the form again as it was filled in."""
+    """Redirect to the approval that was requested, or show the form again as it was filled in."""
     if "approval" in problem.more:
         return Redirect(f"/approvals/{part(problem.more['approval'])}?done={ASKED}")
     if problem.status != MISFIT or route.body is None:

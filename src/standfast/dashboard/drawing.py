@@ -1,4 +1,4 @@
-"""Templates, and how values are written in them. Everything is text to a page: nothing in a value is markup."""
+"""Templates, and their filters for values. Every value is plain text on a page, never markup."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from standfast.printable import visible
 from standfast.wings.records.figures import NOTHING, number, span
 
 LONGEST_SHOWN = 20_000
-"""Characters of a payload or a result that a page shows; the API gives the whole."""
+"""Characters of a payload or a result that a page shows; the API returns all of it."""
 MOST_INDENTED = 1 << 20
-"""Characters that indenting may make of a payload that is shown whole; a deeper one is written without."""
+"""The longest indented text of a payload that is shown whole; a longer one is shown without indenting."""
 MARKS = {
     **dict.fromkeys(
         ("completed", "resolved", "finished", "approved", "granted", "used", "verified", "up", "healthy"), "good"
@@ -28,11 +28,11 @@ MARKS = {
     **dict.fromkeys(("held", "pending", "approval_pending", "indeterminate", "paused", "parked", "doubted"), "held"),
     **dict.fromkeys(("running", "started"), "busy"),
 }
-"""What a word means at a glance; every other one is calm."""
+"""The mark of each state; every other state is calm."""
 
 
 def draw(template: str, context: dict[str, Any]) -> str:
-    """Draw a template. A name in it that nothing stands for is a mistake of ours, and is raised."""
+    """Render a template. An undefined name in it is a bug, and raises."""
     return _environment().get_template(template).render(context)
 
 
@@ -63,19 +63,19 @@ def _environment() -> Environment:
 
 
 def _templates() -> BaseLoader:
-    """Find templates in the frame, and in every wing that has some: their names stand once."""
+    """Find templates in this package, and in every wing that has some: their names are unique."""
     wings = (each for each in files("standfast.wings").iterdir() if (each / "templates").is_dir())
     nouns = (PackageLoader(f"standfast.wings.{each.name}") for each in wings)
     return ChoiceLoader([PackageLoader("standfast.dashboard"), *nouns])
 
 
 def without_invisible(value: Any) -> Any:
-    """Have nothing invisible on a page, wherever a value stands there."""
+    """Keep invisible characters out of pages, wherever a value is shown."""
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def read_moment(value: Any) -> datetime | None:
-    """Read a time, however it is given."""
+    """Read a time in any of the forms that views use."""
     if isinstance(value, str):
         return datetime.fromisoformat(value)
     if isinstance(value, int | float):
@@ -84,7 +84,7 @@ def read_moment(value: Any) -> datetime | None:
 
 
 def ago(value: Any) -> str:
-    """Say how long ago, or in how long, something is."""
+    """Say how long ago or ahead something is."""
     at = read_moment(value)
     if at is None:
         return NOTHING
@@ -101,25 +101,25 @@ def moment(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Write a value for reading, cut where it is long; no character of it turns the direction of writing."""
+    """Format a value for reading, cut if it is long; no character of it can change the text direction."""
     return visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()[:LONGEST_SHOWN])
 
 
 def whole_json(value: Any) -> str:
-    """Write a value with nothing left out, for a person who must approve all of it."""
+    """Format a value with nothing left out, for a person who must approve all of it."""
     raw = msgspec.json.encode(value)
     indented = msgspec.json.format(raw, indent=2)
     return visible((indented if len(indented) <= MOST_INDENTED else raw).decode())
 
 
 def line(value: Any, longest: int = 300) -> str:
-    """Write text from outside on one line, cut where it is long."""
+    """Write text from outside on one line, cut if it is long."""
     text = on_one_line(str(value))
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def part(value: Any) -> str:
-    """Write a name as one part of an address."""
+    """Quote a name as one part of an address."""
     return quote(str(value), safe="")
 
 
@@ -129,5 +129,5 @@ def words(value: Any) -> str:
 
 
 def mark(value: Any) -> str:
-    """Say what a state means at a glance; the sign and the word say it too, not the colour alone."""
+    """Return the mark of a state; icon and word express it too, not only the colour."""
     return MARKS.get(str(value), "calm")

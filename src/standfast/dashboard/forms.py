@@ -1,4 +1,4 @@
-"""Forms of ours: read, each as the body of the API's verb behind it."""
+"""Our forms, read as the body of the API operation behind them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_FIELDS = 100
 AS_JSON = frozenset({"payload", "result"})
 AS_LIST = frozenset({"groups", "queues"})
 LONG = AS_JSON | {"text"}
-"""What is written on many lines."""
+"""Fields with several lines of text."""
 
 
 class Entry(NamedTuple):
@@ -43,7 +43,7 @@ async def read(request: Request, largest: int = LARGEST_BODY) -> dict[str, str]:
     except ValueError as error:
         raise Problem(400, "not-a-form", "the form cannot be read", "Load the page again and repeat.") from error
     fields = dict(given)
-    if len(fields) < len(given):  # the last of two filters alone would choose more than both
+    if len(fields) < len(given):  # the last of two filters alone would match more than both
         raise Problem(422, "invalid-request", "the form gives a name twice", "Load the page again and repeat.")
     return fields
 
@@ -56,7 +56,7 @@ async def read_ours(request: Request) -> dict[str, str]:
 
 
 def body(fields: Mapping[str, str], shape: type[msgspec.Struct]) -> Any:
-    """Read a form as the API's body of the same verb; an empty field was not given."""
+    """Read a form as the body of its API operation; an empty field counts as not given."""
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     given = {name: _value(name, text) for name, text in fields.items() if name in known and text.strip()}
     if "filter" in known:
@@ -68,9 +68,9 @@ def body(fields: Mapping[str, str], shape: type[msgspec.Struct]) -> Any:
 
 
 def read_filters(given: Iterable[tuple[str, str]], shape: type[msgspec.Struct]) -> dict[str, str]:
-    """Read the filters of a page as the API reads them; an empty field of ours chooses nothing.
+    """Read the filters of a page as the API reads them; an empty filter field selects nothing.
 
-    What is no filter, or cannot be used, is refused: without it a page would show more than was asked for.
+    An unknown or unusable filter is refused: without it, a page would show more than was asked for.
     """
     known = names_of(shape)
     chosen = [(name, text.strip()) for name, text in given if text.strip() or name not in known]
@@ -90,7 +90,7 @@ def read_filters(given: Iterable[tuple[str, str]], shape: type[msgspec.Struct]) 
 
 
 def entries(shape: type[msgspec.Struct], fields: Mapping[str, str]) -> list[Entry]:
-    """Give the fields of a form as they were filled in."""
+    """Return the fields of a form as they were filled in."""
     known = {each.encode_name: each.required for each in msgspec.structs.fields(shape) if each.encode_name != "filter"}
     return [Entry(name, fields.get(name, ""), needed, name in LONG) for name, needed in known.items()]
 

@@ -1,4 +1,4 @@
-"""A page as a value: who may see it and what it shows; and how one visit to it is served."""
+"""A page as a value (who may see it and what it shows), and how a visit to it is served."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from standfast.wings.access.words import Grant, Right
 SEE_OTHER = 303
 UNAUTHENTICATED = 401
 UNUSABLE = 422
-"""The status of a list whose filter cannot be used, as the API answers it."""
+"""The status of a list whose filter cannot be used, as in the API."""
 NOT_KEPT = {"Cache-Control": "no-store"}
 NO_FILTERS = frozenset({"cursor", "done", "code"})
-"""Names in an address that choose nothing: where a list goes on, and what was done before."""
+"""Query names that are not filters: a list's cursor, and messages about earlier actions."""
 
 
 class Visit(NamedTuple):
@@ -41,32 +41,32 @@ class Visit(NamedTuple):
 
     @property
     def root(self) -> str:
-        """Where the dashboard is mounted: what every address of it begins with."""
+        """Where the dashboard is mounted: the prefix of all its addresses."""
         return root_of(self.request)
 
     async def cached_stats(self) -> CachedAnswer:
-        """Give the counts of the whole, of now or a moment ago, and how old they are."""
+        """Return the counts over all queues, fresh or from a moment ago, with their age."""
         return await self.cache.get("stats", self.sf.stats)
 
     async def stats(self) -> dict[str, Any]:
-        """Give the counts of the whole, of now or a moment ago."""
+        """Return the counts over all queues, fresh or from a moment ago."""
         return cast("dict[str, Any]", (await self.cached_stats()).value)
 
     async def health(self) -> dict[str, Any]:
-        """Give how the whole is doing, of now or a moment ago."""
+        """Return the health over all queues, fresh or from a moment ago."""
         return cast("dict[str, Any]", (await self.cache.get("health", self.sf.health)).value)
 
     async def queues(self) -> dict[str, dict[str, Any]]:
-        """Give every queue with its rules, of now or a moment ago."""
+        """Return every queue with its rules, fresh or from a moment ago."""
         return cast("dict[str, dict[str, Any]]", (await self.cache.get("queues", self.sf.queues.describe)).value)
 
     def filters(self, shape: type[Struct], *own: str) -> dict[str, str]:
-        """Give the filters of the address as the API reads them; `own` is what else the page knows."""
+        """Return the filters in the address, as the API reads them; `own` are other query names that the page knows."""
         given = self.request.query_params.multi_items()
         return read_filters([each for each in given if each[0] not in {*own, *NO_FILTERS}], shape)
 
     def form_values(self, *names: str) -> dict[str, str]:
-        """Give what the form of a page without a filter's shape asked for; what the page does not know is refused."""
+        """Return what a form without a filter struct asked for; names that the page does not know are refused."""
         given = [name for name, _ in self.request.query_params.multi_items()]
         unknown = next((name for name in given if name not in {*names, *NO_FILTERS}), None)
         if unknown is not None:
@@ -77,21 +77,21 @@ class Visit(NamedTuple):
         return self.typed(*names)
 
     def typed(self, *names: str) -> dict[str, str]:
-        """Give what stands in a form; an empty field has nothing."""
+        """Return the non-empty values of a form's fields."""
         return {name: self.query[name].strip() for name in names if self.query.get(name, "").strip()}
 
     def cursor(self) -> int | None:
-        """Give where a list goes on."""
+        """Return where a list continues."""
         return read_cursor(self.query.get("cursor", ""))
 
 
 def read_cursor(given: str) -> int | None:
-    """Read where a list goes on; what is none begins anew."""
+    """Read where a list continues; an invalid cursor starts at the beginning."""
     return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None  # noqa: PLR2004 - 64 bits
 
 
 class RenderedPage(NamedTuple):
-    """What a page shows: a template, and what stands in it."""
+    """What a page shows: a template and its context."""
 
     template: str
     context: dict[str, Any]
@@ -99,7 +99,7 @@ class RenderedPage(NamedTuple):
 
 
 class Redirect(NamedTuple):
-    """Another page that shows it."""
+    """A redirect to another page of the dashboard."""
 
     address: str
 
@@ -109,7 +109,7 @@ Serves = Callable[[Request, Grant], Awaitable[RenderedPage | Redirect]]
 
 
 class Page(NamedTuple):
-    """One page, and the right that it takes; `also` is another right that is enough, for what is one's own."""
+    """One page, and the right it needs; `also` is another right that is sufficient, but limited to the caller's own."""
 
     path: str
     shows: Shows
@@ -120,7 +120,7 @@ class Page(NamedTuple):
 def endpoint(
     sf: Standfast, gate: Gatekeeper, cache: SharedCache, page: Page
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves a page."""
+    """Return the endpoint that serves a page."""
 
     async def shown(request: Request, grant: Grant) -> RenderedPage | Redirect:
         check_right(grant, page.right, page.also)
@@ -130,7 +130,7 @@ def endpoint(
 
 
 def page_endpoint(gate: Gatekeeper, shows: Serves) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint for signed-in people; a refusal, also while the store is away, is shown as a page."""
+    """Return the endpoint for signed-in people; refusals are shown as a page, even while the store is away."""
 
     async def serve(request: Request) -> Response:
         grant = None
@@ -153,7 +153,7 @@ def respond(request: Request, grant: Grant, found: RenderedPage | Redirect) -> R
 
 
 def render(request: Request, found: RenderedPage, grant: Grant | None = None) -> Response:
-    """Draw a page."""
+    """Render a page."""
     about = {
         "root": root_of(request),
         "here": request.scope["path"].removeprefix(root_of(request)),
@@ -176,19 +176,19 @@ def refusal_page(request: Request, grant: Grant | None, problem: Problem) -> Res
 
 
 def ask_to_sign_in(request: Request, *, wrong: str | None = None) -> Response:
-    """Ask who it is; the page that was wanted comes after."""
+    """Show the sign-in page; the wanted page follows after signing in."""
     wanted = _address(request) if request.method == "GET" else ""
     context = {"wrong": wrong, "wanted": wanted.removeprefix(root_of(request))}
     return render(request, RenderedPage("sign_in.html", context, UNAUTHENTICATED))
 
 
 def root_of(request: Request) -> str:
-    """Give where the dashboard is mounted."""
+    """Return where the dashboard is mounted."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
 def _address(request: Request) -> str:
-    """Give the address of this page, without what was said once."""
+    """Return the address of this page, without one-time messages."""
     kept = [(name, value) for name, value in request.query_params.multi_items() if name not in {"done", "code"}]
     path = quote(request.scope["path"])
     return f"{path}?{urlencode(kept)}" if kept else path

@@ -1,4 +1,4 @@
-"""Dear questions, asked beside the pages: many visitors share one answer, and a page does not wait for it for long."""
+"""Expensive questions, asked in the background: visitors share one answer, and no page waits for it for long."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 FRESH = 1.0
-"""Seconds an answer is as good as a new one."""
+"""Seconds for which an answer counts as fresh."""
 SHARE = 5
-"""One that took long is as good as new for so many times as long: looking must not be most of what is done."""
+"""An answer stays fresh this many times as long as it took: computing figures must not be most of the load."""
 STALE = 60.0
-"""Seconds after which an old answer is worse than waiting."""
+"""Seconds after which waiting is better than showing an old answer."""
 PATIENCE = 0.08
-"""Seconds a page waits for a new answer while it has an old one to show."""
+"""Seconds that a page waits for a new answer while it has an old one to show."""
 MOST_KEPT = 100
 MOST_GOING = 8
-"""Questions under way at once of those that a page can do without: a visitor may ask for one in many ways."""
+"""Optional questions under way at once; a visitor may vary one in many ways."""
 
 Ask = Callable[[], Awaitable[Any]]
 
@@ -36,31 +36,31 @@ class CachedAnswer(NamedTuple):
 
 
 class SharedCache:
-    """Asks each question once at a time, however many want to know."""
+    """Asks each question only once at a time, however many visitors want the answer."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[float, float, Any]] = {}
         self._going: dict[object, asyncio.Task[Any]] = {}
         self._outdated: set[asyncio.Task[Any]] = set()
-        """Those that were asked before something was changed."""
+        """Questions asked before the last change; their answers are thrown away."""
 
     def forget(self) -> None:
-        """Have everything asked again: something was changed, and whoever looks next must see it."""
+        """Ask everything again: something changed, and the next visitor must see it."""
         self._known.clear()
         self._outdated |= {*self._going.values()}
         self._going.clear()
 
     async def get(self, key: object, ask: Ask) -> CachedAnswer:
-        """Give the answer: a fresh one, or an old one where a fresh one takes long; the first is waited for."""
+        """Return the answer: fresh, or old if a fresh one takes long. Without an old answer, wait."""
         found = await self._get(key, ask, None if self._recent(key) is None else PATIENCE)
         while found is None:
             found = await self._get(key, ask, None)
         return found
 
     async def get_soon(self, key: object, ask: Ask, patience: float | None = PATIENCE) -> CachedAnswer | None:
-        """Give the answer and its age; None if there is none yet and it takes longer than a visitor would wait.
+        """Return the answer and its age; None if there is none yet and it takes longer than a visitor would wait.
 
-        While many others are under way it is not asked at all, and a page that is drawn anew tries again.
+        While many other questions are under way it is not asked at all; a page that is redrawn tries again.
         """
         if key not in self._going and len(self._going) >= MOST_GOING:
             return self._recent(key)
@@ -80,7 +80,7 @@ class SharedCache:
             going.add_done_callback(lambda done: self._keep(key, began, done))
         done, _ = await asyncio.wait([going], timeout=patience)
         for each in done:
-            each.result()  # what cannot be asked for is said on the page
+            each.result()  # the page reports what could not be answered
 
     def _recent(self, key: object) -> CachedAnswer | None:
         if key not in self._known:
@@ -103,7 +103,7 @@ class SharedCache:
         self._known[key] = (now, now - began, done.result())
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         going = [*self._going.values(), *self._outdated]
         for each in going:
             each.cancel()

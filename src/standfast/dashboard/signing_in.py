@@ -1,4 +1,4 @@
-"""Signing in with a link or a token, and out again."""
+"""Signing in with a link or a token, and signing out."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from standfast.server.problems import Problem, of_error
 Serves = Callable[[Request], Awaitable[Response]]
 LONGEST_TOKEN = 200
 LONGEST_FORM = 16 << 10
-"""How many bytes of a form are read before the sender is known."""
+"""Bytes of a form that are read before the sender is known."""
 ASIDE = ("//", "/\\", "/sign-in", "/sign-out")
 """Where a sign-in never redirects: to another site, or back to signing in."""
 
 
 def by_link(gate: Gatekeeper) -> Serves:
-    """Sign in with the code that `standfast serve` printed; it counts once."""
+    """Sign in with the code that `standfast serve` printed; it works once."""
 
     async def serve(request: Request) -> Response:
         code = request.query_params.get("code")
-        if code is None or request.method != "GET":  # what only previews a link must not use it up
+        if code is None or request.method != "GET":  # a mere preview of the link must not use it up
             return ask_to_sign_in(request)
         token = gate.redeem(code)
         if token is None:
@@ -39,7 +39,7 @@ def by_link(gate: Gatekeeper) -> Serves:
 
 
 async def _too_late(request: Request, gate: Gatekeeper) -> Response:
-    """Say that a link has expired; a signed-in person needs none."""
+    """Say that a link has expired; a person who is signed in already needs no link."""
     try:
         known = await gate.signed_in(request) is not None
     except StandfastError as error:
@@ -50,7 +50,7 @@ async def _too_late(request: Request, gate: Gatekeeper) -> Response:
 
 
 def by_token(sf: Standfast, gate: Gatekeeper) -> Serves:
-    """Sign in with a token that was pasted."""
+    """Sign in with a pasted token."""
 
     async def serve(request: Request) -> Response:
         try:
@@ -86,9 +86,9 @@ def sign_out(gate: Gatekeeper) -> Serves:
 
 
 async def _welcomed(gate: Gatekeeper, request: Request, token: str, wanted: str) -> Response:
-    """Sign in with the token of an id, and lead on.
+    """Sign in with the token of this id, and lead to the wanted page.
 
-    Not by a redirect: to a browser that came from another site, it would still be that site's request.
+    Not by a redirect: if the browser came from another site, that would still be the other site's request.
     """
     local = wanted if wanted.startswith("/") and wanted.isprintable() and not wanted.startswith(ASIDE) else "/"
     response = render(request, RenderedPage("signed_in.html", {"onward": f"{root_of(request)}{local}"}))

@@ -1,4 +1,4 @@
-"""Every page, form and file of the dashboard, as the server takes them in."""
+"""All pages, forms and files of the dashboard, as routes for the server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Site:
         ]
 
     async def _lines(self, request: Request) -> Response:
-        """Give the charts' lines. They are of all queues together: who reaches some of them only gets none."""
+        """Return the data of the charts. It covers all queues together: a token that reaches only some gets none."""
         try:
             grant = await self._gate.signed_in(request)
         except StoreUnavailable:
@@ -64,15 +64,15 @@ class Site:
         return Response(lines, headers=NOT_KEPT, media_type="application/json")
 
     async def nowhere(self, request: Request) -> Response:
-        """Say on a page that an address leads nowhere, and where the dashboard begins."""
+        """Say on a page that an address does not exist, and link to the overview."""
         try:
             grant = await self._gate.signed_in(request)
-        except StoreUnavailable:  # then no one can be identified, so everyone is told
+        except StoreUnavailable:  # then nobody can be identified, so everyone is told
             grant = None
         hint = "Check the address, or begin at the overview."
         return pages.refusal_page(request, grant, Problem(404, "not-found", "Nothing is at this address.", hint))
 
     async def close(self) -> None:
-        """Let go of what samples and asks."""
+        """Stop sampling and asking."""
         await self._series.close()
         await self._cache.close()

@@ -1,4 +1,4 @@
-"""Every page and every form of the dashboard, put together from the wings."""
+"""All pages and forms of the dashboard, collected from the wings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Style, script and what others wrote of it: read once, served as they are, kept by browsers for good."""
+"""Styles, scripts and vendored libraries: read once, served unchanged, cached by browsers for good."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "LICENSE": "text/plain"}
 FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""An address names the content by its hash, so a browser needs to ask once."""
+"""An address contains the hash of its content, so a browser needs to ask only once."""
 NAMES = (
     "dashboard.css",
     "dashboard.js",
@@ -26,7 +26,7 @@ NAMES = (
 
 
 async def serve(request: Request) -> Response:
-    """Give one of these files; there are no others."""
+    """Serve one of these files; there are no others."""
     name = request.path_params["name"]
     if name not in NAMES:
         return Response("nothing is at this address", 404, media_type="text/plain")
@@ -41,5 +41,5 @@ def content(name: str) -> bytes:
 
 @cache
 def versioned(name: str) -> str:
-    """Give a file's address, which changes with what is in it."""
+    """Return a file's address, which changes with its content."""
     return f"/static/{name}?v={hashlib.sha256(content(name)).hexdigest()[:12]}"

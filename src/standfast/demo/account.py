@@ -1,6 +1,6 @@
-"""Do the books balance? What was accepted, what the product says became of it, and what the receiver wrote down.
+"""Do the books balance? What was accepted, what the store says became of it, and what the receiver recorded.
 
-The receiver is the judge: a job counts as completed only if its books have the effect.
+The receiver is the judge: a job counts as completed only if its books show the effect.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from standfast.views import JobView
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What the product says became of a job."""
+    """What the store says became of a job."""
 
     state: str
     repeats_noted: int = 0
-    """How often its history says that a repeat may double the effect."""
+    """How often the job's history says that a repeat may double the effect."""
     may_have_landed: bool = False
-    """Whether its history says of any attempt that the effect may exist."""
+    """Whether the job's history says of any attempt that the effect may exist."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     effects: int
     recognised: int
-    """Repeats that the receiver knew by their key, and did not do again."""
+    """Repeats that the receiver recognised by their key, and did not perform again."""
     doubled: int
     """Effects beyond the first of their job."""
     doubled_without_record: int
@@ -47,13 +47,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def balances(self) -> bool:
-        """Whether everything accepted is accounted for, and nothing happened that is not."""
+        """Whether every accepted job is accounted for, and nothing else happened."""
         wrong = (self.lost, self.doubled_without_record, self.dead_without_record, self.never_asked_for)
         return self.accepted == self.completed + self.dead and not any(wrong)
 
 
 def ending(job: JobView) -> Ending:
-    """Read what the product says of a job."""
+    """Summarise what the store says of a job."""
     return Ending(
         state=job.state,
         repeats_noted=sum(line.possible_duplicate for line in job.history),
@@ -62,7 +62,7 @@ def ending(job: JobView) -> Ending:
 
 
 def settle(accepted: Sequence[str], endings: Mapping[str, Ending], entries: Sequence[Entry]) -> Account:
-    """Lay the books side by side. Jobs go by their keys, which the receiver sees too."""
+    """Compare the books. Jobs are matched by their keys, which the receiver sees, too."""
     effects = Counter(entry.key for entry in entries if entry.did == "effect")
     states = {key: endings[key].state for key in accepted if key in endings}
     done = [key for key, state in states.items() if state == State.COMPLETED]
@@ -83,5 +83,5 @@ def settle(accepted: Sequence[str], endings: Mapping[str, Ending], entries: Sequ
 
 
 def _unrecorded(effects: int, ending: Ending | None) -> int:
-    """Count the doubled effects that no line of the job's history announces."""
+    """Count the doubled effects that the job's history does not announce."""
     return max(0, effects - 1 - (ending.repeats_noted if ending else 0))

@@ -1,4 +1,4 @@
-"""The receiver's books: one appended line for each request, written before it is answered."""
+"""The receiver's books: one line per request, appended before the request is answered."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 def line(entry: Entry) -> bytes:
-    """Give an entry as it is written."""
+    """Return an entry as a line of the books."""
     return _encode(entry) + b"\n"
 
 
 def read(path: Path) -> list[Entry]:
-    """Read everything that was written. A line without an end is still being written."""
+    """Read all complete lines. A line without an end is still being written."""
     if not path.exists():
         return []
     *lines, _ = path.read_bytes().split(b"\n")

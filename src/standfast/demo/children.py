@@ -1,6 +1,6 @@
-"""The processes of the demo: started here, and ended here by their own handle.
+"""The processes of the demo: started here, and ended here through their own handles.
 
-Each has a session of its own, so that Ctrl-C reaches their parent, and not them.
+Each runs in its own session, so that Ctrl-C reaches their parent only.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from standfast.errors import StandfastError
 
 START = 30.0
-"""Seconds a process may take to start."""
+"""Seconds that a process may take to start."""
 PYTHON = (sys.executable, "-P", "-m")
-"""Modules of the present directory are not meant."""
+"""`-P` keeps modules of the current directory out."""
 
 
 class DemoFailed(StandfastError):
-    """A process of the demo ended by itself."""
+    """A process of the demo ended on its own."""
 
 
 @asynccontextmanager
 async def receiver(books: Path) -> AsyncIterator[int]:
-    """Run the receiver for as long as the block lasts; give its port."""
+    """Run the receiver while the block lasts; yield its port."""
     arguments = (*PYTHON, "standfast.demo.demo_receiver", str(books))
     process = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE, start_new_session=True)
     try:
@@ -42,7 +42,7 @@ async def receiver(books: Path) -> AsyncIterator[int]:
 
 
 class Crew:
-    """The one worker there is at a time, on the queue of the demo."""
+    """Runs one worker at a time, on the demo's queue."""
 
     def __init__(self, queue: str, log: Path, slots: int) -> None:
         self._command = ("standfast", "worker", "--queues", queue, "--concurrency", str(slots), "--grace", "1")
@@ -50,7 +50,7 @@ class Crew:
         self._process: Process | None = None
 
     async def start(self) -> int:
-        """Start a worker; give its process id."""
+        """Start a worker; return its process id."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *PYTHON, *self._command, stdin=DEVNULL, stderr=log, start_new_session=True
@@ -58,19 +58,19 @@ class Crew:
         return self._process.pid
 
     async def kill(self) -> None:
-        """Kill it with SIGKILL: it has no chance to tidy up."""
+        """Kill the worker with SIGKILL: it has no chance to clean up."""
         if self._process is not None:
             await end(self._process)
 
     def check(self) -> None:
-        """Raise if it ended by itself."""
+        """Raise if the worker ended on its own."""
         if self._process is not None and self._process.returncode is not None:
             *_, last = ["nothing", *self._log.read_text(errors="replace").splitlines()]
             raise DemoFailed(f"the worker ended early, with code {self._process.returncode}; its last words: {last}")
 
 
 async def end(process: Process) -> None:
-    """Kill a process that still runs, and wait for its end."""
+    """Kill a process that is still running, and wait for its end."""
     if process.returncode is None:
         process.kill()
     await process.wait()

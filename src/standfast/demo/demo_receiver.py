@@ -1,8 +1,8 @@
-"""A deliberately flaky receiver, in a process of its own: `python -m standfast.demo.demo_receiver BOOKS`.
+"""A deliberately flaky receiver, in its own process: `python -m standfast.demo.demo_receiver BOOKS`.
 
-It prints its port, and receives until its standard input ends. What a request meets is drawn from its key and its
-number, so that every run is as bad as the last. Below `/once/` it recognises a key it has already served; below
-`/again/` it does not, and does everything it is asked to do.
+It prints its port, and receives until its standard input ends. The fate of a request is derived from its key and its
+number, so that every run is as bad as the last. Below `/once/` it recognises a key that it has already served; below
+`/again/` it does not, and does everything it is asked to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOODS = {
     "hangs_up": 20,  # does it, then resets the connection
     "dawdles": 10,  # does it, and answers after the caller has given up
 }
-"""How many of a thousand requests meet each mood; the others are served well."""
+"""How many of a thousand requests meet each mood; all others are served properly."""
 REFUSED = 10
 """How many of a thousand keys are refused for good, with 422."""
 IDLE_MOODS = frozenset({"busy", "drops", "refuses"})
@@ -37,11 +37,11 @@ WORK = 0.005
 """Seconds that serving a request takes."""
 DAWDLE = 1.5
 RESET = struct.pack("ii", 1, 0)
-"""Linger for no time: closing sends a reset."""
+"""SO_LINGER with no delay: closing the socket sends a reset."""
 
 
 def mood(key: str, visit: int) -> str:
-    """Draw what the n-th request with a key meets."""
+    """Return the mood that the n-th request with a key meets."""
     if _draw(key) < REFUSED:
         return "refuses"
     drawn = _draw(f"{key} {visit}")
@@ -57,7 +57,7 @@ def _draw(text: str) -> int:
 
 
 class Ledger:
-    """What was done so far, and the file it is written to."""
+    """What was done so far, and the file that records it."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
@@ -66,7 +66,7 @@ class Ledger:
         self._lock = threading.Lock()
 
     def enter(self, key: str, *, recognises: bool) -> str:
-        """Do what is asked, or not, and write that down; give the mood to answer in."""
+        """Do what is asked, or not, and record that; return the mood to answer in."""
         with self._lock:
             self._visits[key] += 1
             drawn = mood(key, self._visits[key])
@@ -79,7 +79,7 @@ class Ledger:
 
 
 class Flaky(BaseHTTPRequestHandler):
-    """Writes down, then answers as it feels."""
+    """Records each request, then answers in its mood."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -129,7 +129,7 @@ class Flaky(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A caller that hangs up is nothing to tell of."""
+    """Ignores errors, since callers that hang up are expected."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -139,7 +139,7 @@ class Server(ThreadingHTTPServer):
 
 
 def main(path: str) -> None:
-    """Receive until standard input ends, so that it never outlives its parent."""
+    """Receive until standard input ends, so that this process never outlives its parent."""
     Flaky.ledger = Ledger(path)
     with Server(("127.0.0.1", 0), Flaky) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

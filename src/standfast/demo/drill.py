@@ -31,7 +31,7 @@ replay_rules:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that must be so, whether it is, and what shows it."""
+    """One requirement, whether it holds, and the evidence."""
 
     what: str
     ok: bool
@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Drill:
-    """The whole course; `steps` is its report."""
+    """The whole drill; `steps` is its report."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -48,16 +48,16 @@ class Drill:
 
     @property
     def passed(self) -> bool:
-        """Whether every step went as it must."""
+        """Whether every step succeeded."""
         return all(step.ok for step in self.steps)
 
     def note(self, what: str, *, ok: bool, seen: str) -> None:
-        """Write a step down."""
+        """Record a step."""
         self.steps.append(Step(what, ok, seen))
 
 
 async def drill(configured: Setting) -> Drill:
-    """Walk through it all. Nothing of the real store is opened."""
+    """Run all steps. The real store is not opened."""
     course = Drill()
     _read_configured(course, configured)
     with tempfile.TemporaryDirectory(prefix="standfast-drill-") as directory:

@@ -1,4 +1,4 @@
-"""The demo as it goes: enqueue, work, kill, restart, wait, and lay the books side by side."""
+"""The course of the demo: enqueue, work, kill, restart, wait, and compare the books."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ destinations = ["127.0.0.1"]
 """
 REQUEST_TIMEOUT = 0.75
 KILL_AFTER = 0.4
-"""The share of the jobs whose requests have arrived when the worker is killed."""
+"""The fraction of requests that have arrived when the worker is killed."""
 AT_ONCE = 100
 MOST_SLOTS = 32
 LOOK_EVERY = 0.1
 QUIET = 3.0
 PATIENCE = (45.0, 0.03)
-"""Seconds everything may take, and seconds more for each job."""
+"""Seconds that the whole demo may take, plus seconds for each job."""
 
 
 class Audience(Protocol):
     """Shows the demo's progress."""
 
     def announce(self, words: str) -> None:
-        """Be told what happens."""
+        """Show a message."""
 
     def update(self, accepted: int, settled: int) -> None:
-        """Be shown how far it is."""
+        """Show the progress."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Show:
         self._quiet_since = self._began
 
     async def run(self) -> Report:
-        """Go through with it; every process is ended, come what may."""
+        """Run the demo; every process is ended, whatever happens."""
         async with receiver(self._books) as port, _ending(self._crew):
             self._audience.announce(f"a flaky receiver listens on port {port}")
             self._audience.announce(f"worker {await self._crew.start()} starts")
@@ -106,7 +106,7 @@ class Show:
         while books.count(self._books) < self._jobs * KILL_AFTER and self._has_time():
             await self._look()
             if accepting.done():
-                accepting.result()  # what went wrong there ends it here
+                accepting.result()  # an error in it ends the demo here
         await self._crew.kill()
         running: int = (await self._sf.stats())["total_processing"]
         self._audience.announce(f"the worker is killed with SIGKILL, {running} jobs in its hands")
@@ -114,13 +114,13 @@ class Show:
         return running
 
     async def _until_settled(self) -> None:
-        """Wait until every job's end was told, or until it is plain that no more will be."""
+        """Wait until every job has ended, or until it is clear that no more will."""
         self._quiet_since = time.monotonic()
         while await self._look() < self._jobs and self._has_time() and not self._is_quiet():
             pass
 
     async def _look(self) -> int:
-        """Show how far it is; give how many jobs have ended."""
+        """Show the progress; return how many jobs have ended."""
         await asyncio.sleep(LOOK_EVERY)
         self._crew.check()
         queue = (await self._sf.stats())["queues"].get(QUEUE) or _nothing()
@@ -131,7 +131,7 @@ class Show:
         return ended
 
     def _is_quiet(self) -> bool:
-        """Tell whether nothing has been under way for so long that what has not ended is lost."""
+        """Return whether nothing has been under way for so long that unfinished jobs must be lost."""
         return time.monotonic() - self._quiet_since > QUIET
 
     def _has_time(self) -> bool:
@@ -149,7 +149,7 @@ class Show:
 
 
 def perform(jobs: int, directory: Path | None, audience: Audience) -> Report:
-    """Run the demo in a temporary directory, by default where those are."""
+    """Run the demo in a temporary directory, by default in the usual place for those."""
     with _temporary_directory(directory) as name, _surroundings(Path(name)):
         return asyncio.run(_perform(Path(name), jobs, audience))
 
@@ -174,7 +174,7 @@ async def _perform(place: Path, jobs: int, audience: Audience) -> Report:
 
 @asynccontextmanager
 async def _meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Do something beside the block, and no longer than that."""
+    """Run a coroutine during the block, and cancel it at the end."""
     task = asyncio.create_task(work)
     try:
         yield task

@@ -28,7 +28,7 @@ from standfast.views import JobView
 
 
 class StandfastBackend(BaseTaskBackend):
-    """Runs Django's tasks as jobs of standfast. Threads have a backend each; they share one store."""
+    """Runs Django's tasks as standfast jobs. Each thread has its own backend; all share one store."""
 
     task_class = StandfastTask
     supports_defer = True
@@ -42,12 +42,12 @@ class StandfastBackend(BaseTaskBackend):
 
     @property
     def sf(self) -> Standfast:
-        """The store of these tasks, with every verb of standfast."""
+        """The store of these tasks, with all of standfast's methods."""
         return self._store.sf
 
     @cached_property
     def _store(self) -> TaskStore:
-        """The store, ready to run tasks of every queue that settings name, and to relay the outbox."""
+        """The store, ready to run tasks of every queue in the settings, and to relay the outbox."""
         found = store_for(self._options)
         for queue in sorted({*self.queues, *self._options.queues}):
             found.serve(queue, type(self), self._options.queues.get(queue))
@@ -56,7 +56,7 @@ class StandfastBackend(BaseTaskBackend):
         return found
 
     def enqueue(self, task: Task, args: Any, kwargs: Any) -> TaskResult:
-        """Enqueue a task. In a transaction, it is there exactly if that commits."""
+        """Enqueue a task. In a transaction, it exists exactly if that commits."""
         self.validate_task(task)
         call = payload_of(task, args, kwargs)
         self._store.serve(task.queue_name, type(self))
@@ -67,7 +67,7 @@ class StandfastBackend(BaseTaskBackend):
         return result
 
     def get_result(self, result_id: str) -> TaskResult:
-        """Look a task up by the id of its result."""
+        """Find a task by the id of its result."""
         return self._result(result_id, async_to_sync(self.sf.status)(result_id))
 
     async def aget_result(self, result_id: str) -> TaskResult:
@@ -80,7 +80,7 @@ class StandfastBackend(BaseTaskBackend):
         return results.stored_result(job)
 
     def check(self, **_given: Any) -> Iterable[checks.CheckMessage]:
-        """Say what is wrong with the settings, for `manage.py check`."""
+        """Report what is wrong with the settings, for `manage.py check`."""
         if self._options.database not in connections.settings:
             hint = f"Name one of {', '.join(sorted(connections.settings))}."
             message = f"OPTIONS['database'] is {self._options.database!r}, which DATABASES does not have."
@@ -92,7 +92,7 @@ class StandfastBackend(BaseTaskBackend):
 
 
 def backend_named(alias: str | None = None) -> StandfastBackend:
-    """Give the backend of an alias of TASKS, or the only one that is of standfast; if several are, the default one."""
+    """Return the backend of an alias in TASKS, or standfast's only one; of several, the default one."""
     from standfast.django.tasks_framework import task_backends  # noqa: PLC0415 - it reads settings
 
     found = {each: task_backends[each] for each in task_backends.settings}

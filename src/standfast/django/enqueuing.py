@@ -1,4 +1,4 @@
-"""How a task gets into the store: now, as part of the transaction that is open, or once that is committed."""
+"""How a task gets into the store: now, as part of the open transaction, or after its commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POSTGRES = ("postgresql:", "postgres:")
 
 
 class Enqueuing:
-    """Enqueues tasks beside the transactions of one database."""
+    """Enqueues tasks within or after the transactions of one database."""
 
     def __init__(self, store: TaskStore, options: BackendOptions) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class Enqueuing:
         self._options = options
 
     def enqueue(self, queue: str, payload: dict[str, Any], **given: Any) -> Receipt:
-        """Enqueue a task; if a transaction is open, it is there exactly if that commits."""
+        """Enqueue a task; if a transaction is open, the task exists exactly if that commits."""
         connection = connections[self._options.database]
         if self._options.enqueue == "immediate" or not connection.in_atomic_block:
             return self._sf.enqueue_sync(queue, payload, **given)
@@ -42,13 +42,13 @@ class Enqueuing:
         return enqueue()
 
     def _on_commit(self, queue: str, payload: dict[str, Any], **given: Any) -> Receipt:
-        """Enqueue it once the transaction is committed; a crash just then loses it."""
+        """Enqueue it after the commit of the transaction; a crash just then loses it."""
         prepared = self._sf.prepare(queue, payload, **given)
         transaction.on_commit(prepared.store_sync, using=self._options.database)
         return Receipt(prepared.id, "deferred", None)
 
     def _in_outbox(self, connection: Any, queue: str, payload: dict[str, Any], **given: Any) -> Receipt:
-        """Write it into the database itself, and bring it here at the commit; if this process dies, workers do."""
+        """Write it into Django's database, and relay it to the store on commit; if this process dies, workers do."""
         receipt = self._sf.enqueue_sync(queue, payload, tx=connection, **given)
         if not any(function == self._relay for _, function, _ in connection.run_on_commit):
             transaction.on_commit(self._relay, using=self._options.database, robust=True)
@@ -58,11 +58,11 @@ class Enqueuing:
         async_to_sync(self._store.outbox(self._options.database).relay)()
 
     def _may_be_stores_own(self, connection: Any) -> bool:
-        """Tell whether this can be the store's own database: PostgreSQL over psycopg 3."""
+        """Return whether this can be the store's own database: PostgreSQL over psycopg 3."""
         driver = type(connection.connection).__module__.partition(".")[0]
         return driver == "psycopg" and self._sf.settings.url.value.startswith(POSTGRES)
 
 
 def has_outbox(connection: Any) -> bool:
-    """Tell whether tasks are written to an outbox: in SQLite files. Nothing survives in memory, as tests have it."""
+    """Return whether tasks go to an outbox: only in SQLite files. In-memory databases, as in tests, survive nothing."""
     return connection.vendor == "sqlite" and not connection.is_in_memory_db()

@@ -14,20 +14,20 @@ from standfast.wings.effects.handler_job import Job
 
 LOOK_EVERY = 0.02
 PATIENCE = 30.0
-"""Seconds after which nobody is told: the store has not taken the end of the attempt."""
+"""Seconds after which the signal is not sent: the store has not accepted the end of the attempt."""
 
 
 async def tell_if_finished(sf: Standfast, sender: type, job: Job) -> None:
-    """Send `task_finished` if an attempt that failed was the last one."""
+    """Send `task_finished` if a failed attempt was the last one."""
     ended = await _ended(sf, job)
     if ended is not None and status_of(ended) == TaskResultStatus.FAILED:
         await task_finished.asend(sender, task_result=stored_result(ended))
 
 
 async def _ended(sf: Standfast, job: Job) -> JobView | None:
-    """Wait until the end of an attempt is in the store; give the job then, unless a later attempt has begun.
+    """Wait until the end of an attempt is stored; return the job then, unless a later attempt has begun.
 
-    The hook of an attempt may be late: the last attempt has its own, and the end is told once.
+    The hook of an attempt may run late: the last attempt has its own, and the end is reported once.
     """
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:

@@ -1,4 +1,4 @@
-"""What `TASKS[…]["OPTIONS"]` may say."""
+"""The allowed values of `TASKS[…]["OPTIONS"]`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BackendOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(alias: str, given: Mapping[str, Any]) -> BackendOptions:
-    """Check what the settings say."""
+    """Check the options in the settings."""
     where = f"TASKS[{alias!r}]['OPTIONS']"
     for name in given:
         if name not in BackendOptions.__struct_fields__:
@@ -46,7 +46,7 @@ def read(alias: str, given: Mapping[str, Any]) -> BackendOptions:
         raise ImproperlyConfigured(f"{where}: {unknown}")
     if given.get("url") is not None and given.get("app") is not None:
         raise ImproperlyConfigured(f"{where}: 'app' names an object that has its own store; leave 'url' out")
-    rules = given.get("queues", {})  # they may hold functions, which cannot be converted
+    rules = given.get("queues", {})  # rules may contain functions, which cannot be converted
     if not isinstance(rules, Mapping) or not all(isinstance(each, Mapping) for each in rules.values()):
         raise ImproperlyConfigured(f"{where}: 'queues' maps names to rules, as in {{'mail': {{'attempts': 3}}}}")
     try:

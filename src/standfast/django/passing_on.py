@@ -1,4 +1,4 @@
-"""Management commands that hand their arguments on to standfast's own command line."""
+"""Management commands that pass their arguments on to standfast's own command line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from standfast.django.backend import backend_named
 from standfast.errors import ConfigurationError
 
 USAGE = 2
-"""The exit code of a command that cannot run as it was written or configured."""
+"""The exit code of a command that is miswritten or misconfigured."""
 
 
 class PassingOn(BaseCommand):
-    """A command whose arguments are those of standfast's command line, but for Django's own two, and `--backend`."""
+    """A command with the arguments of standfast's command line, plus Django's own two and `--backend`."""
 
     requires_system_checks: Sequence[str] = ()
     alias: str | None = None
@@ -42,7 +42,7 @@ class PassingOn(BaseCommand):
             sys.exit(USAGE)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take anything, for `call_command`."""
+        """Accept any arguments, for `call_command`."""
         parser.add_argument("arguments", nargs="*")
 
     def handle(self, *arguments: str, **_options: Any) -> None:
@@ -50,16 +50,16 @@ class PassingOn(BaseCommand):
         self.pass_on(list(arguments or _options["arguments"]), "manage.py")
 
     def pass_on(self, arguments: list[str], name: str) -> None:
-        """Do what this command is for."""
+        """Run what this command stands for."""
         raise NotImplementedError
 
     def run_standfast(self, arguments: list[str], name: str) -> None:
-        """Run standfast's command line, on the store of the backend; it ends this process."""
+        """Run standfast's command line on the backend's store; it ends this process."""
         run_embedded(f"standfast.django.project:{self.alias or 'sf'}", backend_named(self.alias).sf, arguments, name)
 
 
 def _let_children_import(script: str) -> None:
-    """Have child processes find the project's modules, wherever `manage.py` was started from."""
+    """Let child processes find the project's modules, wherever `manage.py` was started from."""
     here = str(Path(script).resolve().parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if here in sys.path and here not in paths:

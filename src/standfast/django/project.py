@@ -1,7 +1,7 @@
-"""What the command line calls an application: `standfast worker standfast.django.project:sf`.
+"""The application for the command line: `standfast worker standfast.django.project:sf`.
 
-`sf` is the store of the default backend; any other alias of TASKS is the store of that one. Settings are found by
-DJANGO_SETTINGS_MODULE, as always.
+`sf` is the store of the default backend; any other attribute is the store of the backend with that alias in TASKS.
+DJANGO_SETTINGS_MODULE names the settings, as always.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs as Django shows them: `TaskResult`, with its four statuses."""
+"""Jobs in Django's form: `TaskResult`, with its four statuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from standfast.wings.effects.handler_job import Job
 STATUSES = {
     State.QUEUED: TaskResultStatus.READY,
     State.WAITING: TaskResultStatus.READY,
-    State.HELD: TaskResultStatus.READY,  # it goes on once a person has answered
+    State.HELD: TaskResultStatus.READY,  # it continues once a person has answered
     State.RUNNING: TaskResultStatus.RUNNING,
     State.COMPLETED: TaskResultStatus.SUCCESSFUL,
     State.DEAD: TaskResultStatus.FAILED,
@@ -29,22 +29,22 @@ _NAMED = re.compile(r"^Django task \S+ raised (?P<error>[\w.]+)$", re.MULTILINE)
 
 
 class TaskFailed(StandfastError):
-    """What a task's error is called that raised nothing: its worker died, its time was up, or it was cancelled."""
+    """The error class of a task that raised nothing: its worker died, it timed out, or it was cancelled."""
 
 
 def note_class(error: BaseException, task: str) -> None:
-    """Have an exception's traceback end with the name of its class, which `TaskError` is asked for."""
+    """Append the name of an exception's class to its traceback: `TaskError` needs it."""
     kind = type(error)
     error.add_note(NOTE.format(task=task, error=f"{kind.__module__}.{kind.__qualname__}"))
 
 
 def new_result(task: Task, job_id: str, call: dict[str, Any], alias: str) -> TaskResult:
-    """Give the result of a task that was just enqueued."""
+    """Return the result of a task that was just enqueued."""
     return _result(task, job_id, call, alias, status=TaskResultStatus.READY, enqueued_at=timezone.now())
 
 
 def running_result(task: Task, job: Job, alias: str) -> TaskResult:
-    """Give the result of a task that an attempt is about to run, or has just run."""
+    """Return the result of a task that an attempt is about to run, or has just run."""
     now = timezone.now()
     workers = [str(job.log_fields["worker"])] * job.attempt
     times = {"enqueued_at": _minted(job.id), "started_at": now, "last_attempted_at": now}
@@ -53,12 +53,12 @@ def running_result(task: Task, job: Job, alias: str) -> TaskResult:
 
 
 def finish(result: TaskResult, returned: Any) -> None:
-    """Have the result of a running task say what it returned."""
+    """Record a running task's return value in its result."""
     _set(result, status=TaskResultStatus.SUCCESSFUL, finished_at=timezone.now(), _return_value=returned)
 
 
 def stored_result(job: JobView) -> TaskResult:
-    """Give the result of a stored job."""
+    """Return the result of a stored job."""
     task = task_of(job.payload, job.queue, job.priority)
     started = job.history[0].at if job.history else job.claimed_at
     result = _result(
@@ -79,7 +79,7 @@ def stored_result(job: JobView) -> TaskResult:
 
 
 def status_of(job: JobView) -> TaskResultStatus:
-    """Name a job's state in Django's words; a dead one that is replayed by itself is ready to be executed again."""
+    """Return a job's status in Django's words; a dead job that will be replayed automatically is READY again."""
     return STATUSES[job.state] if job.state != State.DEAD or job.settled else TaskResultStatus.READY
 
 
@@ -91,13 +91,13 @@ def _result(task: Task, job_id: str, call: dict[str, Any], alias: str, **known: 
 
 
 def _set(result: TaskResult, **values: Any) -> None:
-    """Change a result, which is frozen for everybody but its backend."""
+    """Change a result, which is frozen for all but its backend."""
     for name, value in values.items():
         object.__setattr__(result, name, value)
 
 
 def _errors(job: JobView) -> list[TaskError]:
-    """Give the last failure; one without an exception has a class of ours, and its reason for a traceback."""
+    """Return the last failure; without an exception, with a class of ours, and the reason as its traceback."""
     failure = job.failure
     if failure is None:
         return []
@@ -109,16 +109,16 @@ def _errors(job: JobView) -> list[TaskError]:
 
 
 def _worker_ids(job: JobView) -> list[str]:
-    """Name the worker of each attempt. That of one that completed is not kept."""
+    """Name the worker of each attempt. The worker of a completed attempt is not kept."""
     known = {line.attempt: line.worker for line in job.history if line.worker is not None}
     return [known.get(number, job.worker or "") or "" for number in range(1, job.attempts + 1)]
 
 
 def _shown(at: datetime | None) -> datetime | None:
-    """Give a moment as Django's settings have it: aware, or naive in its own zone."""
+    """Return a moment in the form of Django's settings: aware, or naive in Django's time zone."""
     return None if at is None else (at if timezone.settings.USE_TZ else timezone.make_naive(at))
 
 
 def _minted(job_id: str) -> datetime | None:
-    """Read from a job's id when it was enqueued."""
+    """Return when a job was enqueued, as encoded in its id."""
     return _shown(datetime.fromtimestamp(int(job_id[:8] + job_id[9:13], 16) / 1000, UTC))

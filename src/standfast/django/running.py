@@ -1,6 +1,6 @@
 """Runs tasks in a worker: one handler for plain functions, one for coroutine functions.
 
-The connections of the ORM are looked after around each attempt, as Django does around each request.
+The ORM's connections are cleaned up around each attempt, as Django does around each request.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class TaskCall:
     def _naming_errors(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # raised again: the attempt boundary judges it
+        except Exception as error:  # raised again: the worker classifies it
             results.note_class(error, self._job.payload["task"])
             raise
 
     def _finish(self, returned: Any) -> bool:
-        """Note what it returned; tell whether that is the end. A task may return `Snooze` or `Cancel`, too."""
+        """Record what it returned; return whether that is the end. A task may also return `Snooze` or `Cancel`."""
         if isinstance(returned, Snooze | Cancel):
             return False
         results.finish(self.result, normalize_json(returned))
@@ -90,7 +90,7 @@ def run_plain(job: Job, sender: type) -> Any:
 
 
 async def run_async(job: Job, sender: type) -> Any:
-    """Run a task that is a coroutine function. What it does by `sync_to_async` has a thread of its own."""
+    """Run a task that is a coroutine function. Its `sync_to_async` calls get a thread of their own."""
     async with ThreadSensitiveContext():
         try:
             return await TaskCall(job, sender).run_async()
@@ -100,7 +100,7 @@ async def run_async(job: Job, sender: type) -> Any:
 
 @contextmanager
 def _own_connections() -> Iterator[None]:
-    """Drop connections that are broken or too old, before and after, and what DEBUG has recorded of them."""
+    """Close broken or expired connections before and after, and clear the queries recorded by DEBUG."""
     reset_queries()
     close_old_connections()
     try:

@@ -21,7 +21,7 @@ LONGEST_LABEL = 200
 
 
 class TaskPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call as it is stored; what does not fit is refused when it is enqueued, whoever does that."""
+    """A call as it is stored; one that does not fit is refused when it is enqueued, from Django or elsewhere."""
 
     task: str
     args: list[Any]
@@ -31,7 +31,7 @@ class TaskPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def payload_of(task: Task, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Write a call down."""
+    """Return a call as a payload."""
     call = {"task": task.module_path, "args": normalize_json(args), "kwargs": normalize_json(kwargs)}
     if task.run_after is not None:
         call["run_after"] = moment(task.run_after).isoformat()
@@ -39,7 +39,7 @@ def payload_of(task: Task, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def enqueue_options(task: Task) -> dict[str, Any]:
-    """Give what `sf.enqueue` is told of a task."""
+    """Return a task's options for `sf.enqueue`."""
     handler = ASYNC if inspect.iscoroutinefunction(task.func) else PLAIN
     options = {"handler": handler, "priority": task.priority, "labels": {"task": task.module_path[:LONGEST_LABEL]}}
     if task.run_after is not None:
@@ -48,17 +48,17 @@ def enqueue_options(task: Task) -> dict[str, Any]:
 
 
 def moment(given: datetime) -> datetime:
-    """Give a moment with its zone: one without is in Django's own, where settings have USE_TZ off."""
+    """Return a moment with its time zone; without one, it is in Django's (with USE_TZ off)."""
     return given if timezone.is_aware(given) else timezone.make_aware(given)
 
 
 def task_of(payload: dict[str, Any], queue: str, priority: int | None = None) -> Task:
-    """Give the task of a stored call, as it was enqueued; raise ImportError if this code has no such task."""
+    """Return the task of a stored call, as it was enqueued; raise ImportError if this code has no such task."""
     path = payload["task"]
     found = import_string(path)
     if not isinstance(found, Task):
         what = f"{path} is a {type(found).__name__} and no task any more: decorate it with @task again"
-        raise ImportError(what)  # noqa: TRY004 - for whoever asks, this code has no such task
+        raise ImportError(what)  # noqa: TRY004 - to the caller, this code has no such task
     when = payload.get("run_after")
     run_after = None if when is None else datetime.fromisoformat(when).astimezone(UTC)
     return found.using(priority=priority, queue_name=queue, run_after=run_after, backend=payload["backend"])

@@ -1,4 +1,4 @@
-"""One Standfast object for each store, however many threads and backends of this process use it."""
+"""One Standfast object per store, however many threads and backends of this process use it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _stores: dict[str, TaskStore] = {}
 
 
 class TaskStore:
-    """A store, the queues of it whose tasks this process can run, and the databases whose outboxes it relays."""
+    """A store, its queues whose tasks this process can run, and the databases whose outboxes it relays."""
 
     def __init__(self, sf: Standfast) -> None:
         self.sf = sf
         self._senders: dict[str, type] = {}
-        """By queue, the class of the backend whose tasks run there: it sends Django's signals."""
+        """By queue: the class of the backend whose tasks run there; it is the sender of Django's signals."""
         self._outboxes: dict[str, Outbox] = {}
 
     def serve(self, queue: str, sender: type, rules: dict[str, Any] | None = None) -> None:
-        """Have a queue's tasks run here, under these rules."""
+        """Run a queue's tasks in this process, under these rules."""
         with _lock:
             if queue in self._senders:
                 return
@@ -54,7 +54,7 @@ class TaskStore:
             await tell_if_finished(self.sf, self._senders[job.queue], job)
 
     def outbox(self, database: str) -> Outbox:
-        """Give the outbox of a SQLite database of Django's; every worker here relays it, too."""
+        """Return the outbox in one of Django's SQLite databases; every worker in this process relays it, too."""
         with _lock:
             if database not in self._outboxes:
                 self._outboxes[database] = self.sf.outbox(partial(_connect, database), with_workers=True)
@@ -62,10 +62,10 @@ class TaskStore:
 
 
 def store_for(options: BackendOptions) -> TaskStore:
-    """Give the store that options name."""
+    """Return the store named by the options."""
     key = f"app {options.app}" if options.app else f"url {options.url}"
     make = partial(_import_standfast, options.app) if options.app else partial(_open_standfast, options.url)
-    found = _stores.get(key) or TaskStore(make())  # made without the lock: importing an application may ask for it
+    found = _stores.get(key) or TaskStore(make())  # made without the lock: importing an application may call this again
     with _lock:
         return _stores.setdefault(key, found)
 
@@ -82,6 +82,6 @@ def _import_standfast(path: str) -> Standfast:
 
 
 def _connect(database: str) -> Any:
-    """Open a database of Django's once more: the relay reads it in a separate thread."""
+    """Open another connection to one of Django's databases: the relay reads it in a separate thread."""
     wrapper = connections[database].copy()
     return wrapper.get_new_connection(wrapper.get_connection_params())

@@ -1,6 +1,6 @@
-"""Django's task framework, from wherever it is: `django.tasks` since Django 6.0, before that the package django-tasks.
+"""Django's task framework: `django.tasks` since Django 6.0, before that the package django-tasks.
 
-Both have the same interface; only here do their names differ.
+Both have the same interface; only their names differ, and only here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gives views the queue, handlers the application's context, and the application commands."""
+"""Connects Flask: views get the queue, handlers the application context, and the application its commands."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from standfast.flask.commands import standfast
 
 EXTENSION = "standfast"
 URL = "STANDFAST_URL"
-"""The key of `app.config` that names the store, where no Standfast object is given."""
+"""The key in `app.config` of the store's address, if no Standfast object is given."""
 _apps: WeakKeyDictionary[Standfast, list[Flask]] = WeakKeyDictionary()
-"""The application of each queue: the newest, where tests make one after the other."""
+"""The application of each queue: the newest, if tests make several."""
 
 
 def init_app(app: Flask, sf: Standfast | None = None) -> Standfast:
-    """Give an application a queue: `sf`, or one on the store that `app.config["STANDFAST_URL"]` names.
+    """Connect an application with a queue: `sf`, or one on the store that `app.config["STANDFAST_URL"]` names.
 
-    Each attempt of each handler runs in an application context of its own, so `current_app`, `g` and what other
-    extensions keep there work as in a request, and are torn down after the attempt. `flask standfast worker` runs the
-    jobs, and `flask standfast` has every other command.
+    Each attempt of each handler runs in its own application context, so `current_app`, `g` and what other extensions
+    keep there work as in a request, and are torn down after the attempt. `flask standfast worker` runs the jobs, and
+    `flask standfast` has every other command.
     """
     if EXTENSION in app.extensions:
         raise ConfigurationError("init_app was called twice for this application, which has its queue already")
@@ -40,7 +40,7 @@ def init_app(app: Flask, sf: Standfast | None = None) -> Standfast:
 
 
 def queue_of(app: Flask) -> Standfast:
-    """Give the queue of an application."""
+    """Return the queue of an application."""
     found = app.extensions.get(EXTENSION)
     if found is None:
         raise ConfigurationError(f"the application {app.name} has no queue; call standfast.flask.init_app(app) first")
@@ -48,7 +48,7 @@ def queue_of(app: Flask) -> Standfast:
 
 
 def _in_context(apps: list[Flask], function: Callable[..., Any], *, is_async: bool) -> Callable[..., Any]:
-    """Have a handler run in a context of the application, which is left in the thread that entered it."""
+    """Wrap a handler so that it runs in an application context, entered and left in the same thread."""
 
     @wraps(function)
     def plain(job: Any) -> Any:
@@ -64,4 +64,4 @@ def _in_context(apps: list[Flask], function: Callable[..., Any], *, is_async: bo
 
 
 current_standfast: Standfast = cast("Standfast", LocalProxy(lambda: queue_of(current_app)))
-"""The queue of the application that is current, in views and handlers."""
+"""The queue of the current application, in views and handlers."""

@@ -1,6 +1,6 @@
-"""What the command line calls an application: `standfast worker standfast.flask.loaded:sf`.
+"""The application for the command line: `standfast worker standfast.flask.loaded:sf`.
 
-It is the queue of the application that FLASK_APP names, as it does for Flask's own command line.
+It is the queue of the application that FLASK_APP names, as for Flask's own command line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _remembered: list[Standfast] = []
 
 
 def remember(app: Flask) -> Standfast:
-    """Have `sf` be the queue of this application, which is loaded already."""
+    """Make the queue of an already loaded application `sf`, and return it."""
     _remembered[:] = [queue_of(app)]
     return _remembered[0]
 

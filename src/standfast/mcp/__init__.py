@@ -1,1 +1,1 @@
-"""The door for agents: an MCP server over one Standfast. It translates; what may be done is decided below."""
+"""The interface for agents: an MCP server over one Standfast. It only translates; the layers below decide."""

@@ -1,4 +1,4 @@
-"""An agent at one connection: what it may see and call, and how it is answered."""
+"""The agent at one connection: what it may see and call, and how it is answered."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import NOT_YOURS, reply, with_grant
 
 PATIENCE = 30.0
-"""Seconds a call may keep its client waiting; clients give up after about a minute."""
+"""Seconds that a call may keep its client waiting; clients give up after about a minute."""
 _patience: ContextVar[float] = ContextVar("patience", default=PATIENCE)
 
 
 @contextmanager
 def impatient(seconds: float) -> Iterator[None]:
-    """Have a call of this context wait no longer than this for its end."""
+    """Let a call of this context wait at most this long for its end."""
     before = _patience.set(seconds)
     try:
         yield
@@ -43,12 +43,12 @@ def impatient(seconds: float) -> Iterator[None]:
 
 
 def patience() -> float:
-    """Give the seconds that a call of this context waits for its end."""
+    """Return how many seconds a call of this context waits for its end."""
     return _patience.get()
 
 
 class Agent:
-    """One connection's agent: the queue it asks, and who it is."""
+    """One connection's agent: the queue it works with, and its identity."""
 
     def __init__(self, sf: Standfast, who: Identity, taken: Collection[str] = ()) -> None:
         self.sf = sf
@@ -56,7 +56,7 @@ class Agent:
         self.who = who
         self.left_out = left_out(who.grant)
         self._store = _store_words(sf) if who.grant is None else None
-        """The words that lead a command to the store, where who reads them can be told where it is."""
+        """The words that point a command to the store, if the agent may know where it is."""
         self._keeping: set[asyncio.Task[None]] = set()
 
     def answer(
@@ -71,7 +71,7 @@ class Agent:
         return answer(shown, without=self.left_out if without is None else without, clean=clean)
 
     def refuse(self, job: JobView, hint: str, reason_code: str = NOT_YOURS) -> CallToolResult:
-        """Answer that nothing was done about a job, which is as it was."""
+        """Answer that nothing was done to a job, which is unchanged."""
         answer = {"operation_id": job.id, "status": "failed", "job_status": reply(job)["status"], "refused": True}
         return self.answer({**answer, "reason_code": reason_code, "hint": hint})
 
@@ -81,7 +81,7 @@ class Agent:
         return None if self.who.grant is None else self.who.grant.queues
 
     async def handler_tools(self) -> dict[str, HandlerTool]:
-        """Give the tools of the handlers that this connection may call, by their names."""
+        """Return the tools of the handlers that this connection may call, by name."""
         if not self.who.may(Right.ENQUEUE):
             return {}
         published = await self.sf.queues.handlers()
@@ -93,11 +93,11 @@ class Agent:
 
     @property
     def as_caller(self) -> dict[str, Any]:
-        """As whom a call is made."""
+        """The session and person that calls are made as."""
         return {"session": self.who.session, "requester": self.who.person}
 
     async def handler_named(self, handler: str) -> str:
-        """Find what a name means, and refuse what this connection may not call."""
+        """Resolve a handler's name, and refuse one that this connection may not call."""
         self.who.check(Right.ENQUEUE)
         grant = self.who.grant
         target = await self.sf.resolve_handler(handler, queues=None if grant is None else grant.queues)
@@ -107,44 +107,44 @@ class Agent:
         return f"{target.queue}/{target.handler}"
 
     async def find_job(self, id: str) -> JobView:
-        """Find a job that must be there for this connection."""
+        """Find a job, which must be visible to this connection."""
         return self.who.visible(await self.sf.status(id), id)
 
     async def look(self, id: str) -> JobView | None:
-        """Look at a job, if it is there for this connection."""
+        """Find a job, or None if it is not visible to this connection."""
         job = await self.sf.status(id)
         return job if job is not None and self.who.sees(job) else None
 
     async def cancel(self, job: JobView) -> JobView:
-        """End a job that is no longer wanted; one that has ended stays as it is."""
+        """Cancel a job; one that has ended stays as it is."""
         return job if job.state in FINAL else await self.sf.cancel(job.id, by=self.who.person)
 
     # --- replies that were not received
 
     async def keep_reply(self, id: str | None) -> None:
-        """Keep the end of a call in the inbox, because its reply was not received."""
+        """Keep the outcome of a call in the inbox, because its reply was not received."""
         job = None if id is None else await self.sf.status(id)
         if job is not None and self.who.owns(job):
             await self.sf.inbox.keep_reply(job.id)
 
     def keep_reply_of(self, beginning: asyncio.Future[StartedCall]) -> None:
-        """Do so for a call that may still be about to begin. Its caller is cancelled and cannot wait: `finish` does."""
+        """Do so for a call that may still be starting. Its caller is cancelled and cannot wait; `finish` does."""
         keeping = asyncio.get_running_loop().create_task(self._keep_reply_of(beginning))
         self._keeping.add(keeping)
         keeping.add_done_callback(self._keeping.discard)
 
     async def _keep_reply_of(self, beginning: asyncio.Future[StartedCall]) -> None:
-        with suppress(StandfastError):  # what was refused, or could not be written, has no end to keep
+        with suppress(StandfastError):  # a refused or unwritten call has no outcome to keep
             await self.keep_reply((await beginning).id)
 
     async def finish(self) -> None:
-        """Wait until every reply that was not received is kept."""
+        """Wait until every reply that was not received is in the inbox."""
         while self._keeping:
             await asyncio.wait(self._keeping)
 
 
 def _store_words(sf: Standfast) -> str | None:
-    """Name the store to a command that may be run anywhere on this host; None for one that is in this process alone."""
+    """Return how a command anywhere on this host names the store; None for one that exists only in this process."""
     url = sf.settings.url.value
     if url == ":memory:":
         return None

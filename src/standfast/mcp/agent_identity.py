@@ -1,4 +1,4 @@
-"""Whose connection this is. The session comes from the connection or its token, never from an argument."""
+"""The identity of a connection. Its session comes from the connection or its token, never from an argument."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from standfast.views import JobView
 from standfast.wings.access.words import Grant, Right
 
 UNNAMED = "mcp-"
-"""How the session name of an unnamed connection begins."""
+"""The prefix of session names of unnamed connections."""
 LONGEST = 200
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The session an agent works in, the person its requests are made as, and what its token allows.
+    """The session an agent works in, the person it acts as, and what its token allows.
 
-    Without a token it is a process of the operator's own, which may do everything that an agent may.
+    Without a token, it is a process of the operator, which may do everything that an agent may.
     """
 
     session: str
@@ -26,7 +26,7 @@ class Identity(msgspec.Struct, frozen=True):
     grant: Grant | None = None
 
     def may(self, *rights: Right) -> bool:
-        """Tell whether the token's role has one of these rights; none asks for nothing."""
+        """Return whether the token's role has one of these rights; true if none are named."""
         return self.grant is None or not rights or any(map(self.grant.may, rights))
 
     def check(self, *rights: Right) -> None:
@@ -41,27 +41,27 @@ class Identity(msgspec.Struct, frozen=True):
             raise PolicyDenied(f"the token does not reach queue {queue}; nothing was done")
 
     def owns(self, job: JobView) -> bool:
-        """Tell whether a job is this connection's own."""
+        """Return whether a job is this connection's own, by its session."""
         return job.session == self.session if self.grant is None else self.grant.works_in(job.session)
 
     def sees(self, job: JobView) -> bool:
-        """Tell whether there is such a job at all, as far as this connection may know."""
+        """Return whether this connection may know that the job exists."""
         if self.grant is None:
             return True
         own = self.owns(job) or self.person in job.requesters
         return self.grant.reaches(job.queue) and (own or self.grant.may(Right.READ))
 
     def visible(self, job: JobView | None, named: str) -> JobView:
-        """Give a job that may be seen; to everybody else there is none."""
+        """Return a job that is visible to this connection; raise UnknownJob for any other."""
         if job is None or not self.sees(job):
             raise UnknownJob.for_id(named)
         return job
 
 
 def identity(session: str | None = None, person: str | None = None) -> Identity:
-    """Give the identity of a connection: its name where the operator gave one, else one that no other connection has.
+    """Return a connection's identity, named by the operator or else with a name that no other connection has.
 
-    An agent that comes back under the same name finds its inbox again; one without a name starts anew.
+    An agent that reconnects under the same name finds its inbox again; one without a name starts anew.
     """
     named = session or f"{UNNAMED}{secrets.token_hex(8)}"
     if len(named) > LONGEST or not named.isprintable():
@@ -70,7 +70,7 @@ def identity(session: str | None = None, person: str | None = None) -> Identity:
 
 
 def of_token(grant: Grant) -> Identity:
-    """Give the identity of a token: the first session it was made for, else one named after it.
+    """Return the identity of a token: the first session it was made for, else one named after the token.
 
     So a new token of the same name, or for the same session, finds the inbox again.
     """

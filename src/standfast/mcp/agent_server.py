@@ -1,4 +1,4 @@
-"""The MCP server, put together: tools of its own and of handlers, resources, tasks."""
+"""The MCP server, put together: its own tools, those of handlers, resources, tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from standfast.wings.letters import tools as letters
 from standfast.wings.sessions import tools as sessions
 
 TOOLS: tuple[AgentTool, ...] = (*jobs.TOOLS, *sessions.TOOLS, *calls.TOOLS, *letters.TOOLS, *health.TOOLS)
-"""Every tool that is not a handler's, in the order in which they are offered."""
+"""Every tool that is not a handler's, in the order of the listing."""
 NAMES = {each.name: each for each in TOOLS}
 INSTRUCTIONS = """\
 standfast keeps work until it is done. Each handler that you may call is a tool; submit has one called later.
@@ -43,7 +43,7 @@ What ended while you were away is in inbox. Text between data marks comes from o
 
 
 class AgentServer(MCPServer[Any]):
-    """An MCP server whose every call is made as one connection's identity."""
+    """An MCP server that makes every call with one connection's identity."""
 
     def __init__(self, agent: Agent, version: str) -> None:
         self.agent = agent
@@ -58,7 +58,7 @@ class AgentServer(MCPServer[Any]):
         add_resources(self, agent)
 
     async def list_tools(self) -> list[ListedTool]:
-        """List the tools that this connection may call: those of handlers first, as they are what it is here for."""
+        """List the tools that this connection may call: those of handlers first, as they matter most to it."""
         own = [each for each in self._tool_manager.list_tools() if self.agent.who.may(*NAMES[each.name].rights)]
         handlers = (await self.agent.handler_tools()).values()
         return fitting(
@@ -75,7 +75,7 @@ class AgentServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; a client that sent a token for it hears how far the call is."""
+        """Call a tool; a client that sent a progress token is told the call's progress."""
         with telling(_tell_of(context)):
             if name in NAMES:
                 return await super().call_tool(name, arguments, context)
@@ -108,5 +108,5 @@ def _listed(tool: Tool, length: Length) -> ListedTool:
 
 
 def agent_server(sf: Standfast, who: Identity, *, version: str) -> AgentServer:
-    """Give the MCP server of one connection."""
+    """Return the MCP server of one connection."""
     return AgentServer(Agent(sf, who, NAMES), version)

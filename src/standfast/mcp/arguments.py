@@ -1,4 +1,4 @@
-"""Arguments that do not fit a tool, told so that an agent can mend its call: which one, and what was expected."""
+"""Errors for arguments that do not fit a tool, so that an agent can fix its call: which one, and what is expected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 MOST_UNKNOWN = 5
 LONGEST_SHOWN = 80
-"""Characters of a value that are shown back."""
+"""Characters of a value that the error quotes."""
 EXPECTED = {
     "string_type": "text",
     "string_too_long": "text of at most {max_length} characters",
@@ -27,7 +27,7 @@ EXPECTED = {
     "greater_than_equal": "a number from {ge}",
     "less_than_equal": "a number up to {le}",
 }
-"""What an argument should have been, by the kind of its misfit."""
+"""What an argument should have been, by pydantic's type of error."""
 
 
 def misfits(tool: str, schema: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> str:
@@ -40,8 +40,8 @@ def misfits(tool: str, schema: Mapping[str, Any], found: Iterable[Mapping[str, A
 
 
 def unknown_arguments(given: Iterable[str], known: Collection[str]) -> str | None:
-    """Name the arguments that are none of the known ones, each with the nearest of these; None if there are none."""
-    from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every call
+    """Name the unknown arguments, each with its nearest known one; None if there are none."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it, not every call
 
     def named(argument: str) -> str:
         near = get_close_matches(argument, known, n=1)

@@ -1,8 +1,8 @@
-"""A call that waits for consent: the client's user is asked, where the client can put a question to them (elicitation).
+"""A call that waits for consent: if the client can put a question to its user (elicitation), the user is asked.
 
-Where it cannot, the reply says `held`, and a person answers in the dashboard, at the command line or over REST. What is
-answered here is for this one job alone. A client of the protocol of 2026-07-28 is sent the question as its result and
-calls again with the answer; an older one is asked while its call waits.
+Otherwise the reply says `held`, and a person answers in the dashboard, at the command line or over REST. An answer
+given here counts for this one job only. A client of the protocol of 2026-07-28 gets the question as the call's result
+and calls again with the answer; an older one is asked while its call waits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from standfast.wings.calls.replies import reply
 from standfast.wings.consent.rules import awaits_consent
 
 ASKS_IN_RESULTS = "2026-07-28"
-"""The first protocol, by its date, in which a question is a call's result, and the call is repeated with the answer."""
+"""The first protocol version in which a question is a call's result, and the call is repeated with the answer."""
 QUESTION = "consent"
-"""The name of the question among those of one call."""
+"""The name of this question among those of one call."""
 LONGEST_SHOWN = 2000
 NOT_HERE = frozenset({"high", "critical"})
-"""The risks that are never answered through an agent's own connection: its client may answer by itself."""
+"""Risks for which consent is never given through an agent's own connection: its client could answer by itself."""
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -50,7 +50,7 @@ SCHEMA = {
 
 
 class ConsentQuestions(Extension):
-    """Asks the client's user when a call of theirs waits for consent."""
+    """Asks the client's user when one of its calls waits for consent."""
 
     identifier = "standfast.dev/consent"
 
@@ -60,7 +60,7 @@ class ConsentQuestions(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Put the question where a call turns out to wait, and take the answer where one comes back."""
+        """Ask if a call turns out to wait for consent, and take the answer when the client calls again with it."""
         answer = (params.input_responses or {}).get(QUESTION)
         if params.request_state is not None and answer is not None:
             return await self._answered(params.request_state, answer, ctx)
@@ -77,7 +77,7 @@ class ConsentQuestions(Extension):
         return await self._answered(_shown(job), said, ctx)
 
     async def _held_job(self, result: HandlerResult) -> JobView | None:
-        """Find the job of this connection's own that a reply says is held for consent."""
+        """Find this connection's own job that a reply reports as held for consent."""
         said = result.structured_content if isinstance(result, CallToolResult) else None
         if not isinstance(said, dict) or said.get("reason_code") != "consent_required" or "operation_id" not in said:
             return None
@@ -87,9 +87,9 @@ class ConsentQuestions(Extension):
         return None if job.risk in NOT_HERE else job
 
     async def _answered(self, shown: str, answer: object, ctx: ServerRequestContext[Any, Any]) -> CallToolResult:
-        """Write the answer down, and give the reply as it is then. Who only closes the question has not answered.
+        """Record the answer, and return the reply after it. Merely closing the question is no answer.
 
-        Which job was shown, and with which payload, comes back sealed: a client cannot answer for another.
+        The id and payload hash of the job shown come back sealed: a client cannot answer for another job.
         """
         job_id, payload_sha256 = shown.split()
         agent, mode = self._agent, _mode_of(answer)
@@ -112,7 +112,7 @@ def _shown(job: JobView) -> str:
 
 
 def _mode_of(answer: object) -> Any:
-    """Read an answer: `once`, `deny`, or None for no answer at all. A form that came back empty is none."""
+    """Read an answer: `once`, `deny`, or None for no answer. An empty form is no answer."""
     if not isinstance(answer, ElicitResult) or answer.action == "cancel":
         return None
     if answer.action == "decline":
@@ -122,7 +122,7 @@ def _mode_of(answer: object) -> Any:
 
 
 def _question(agent: Agent, job: JobView) -> ElicitRequest:
-    """Lay out what would be done: the handler, its effects and risk, for whom, and the payload without secrets."""
+    """Describe what would be done: the handler, its effects and risk, for whom, and the payload without secrets."""
     known = agent.sf.consent.foreseen(job.queue, job.handler)
     effects = ", ".join(known["effects"]) or ("none declared" if known["known"] else "not known here")
     payload = json.dumps(redacted(job.payload), ensure_ascii=False)
@@ -138,7 +138,7 @@ def _question(agent: Agent, job: JobView) -> ElicitRequest:
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Tell whether the client puts questions to a person, and can be reached with one."""
+    """Return whether the client can ask a person, and can be sent a question now."""
     capabilities = ctx.session.client_capabilities
     elicits = None if capabilities is None else capabilities.elicitation
     if elicits is None or (elicits.form is None and elicits.url is not None):

@@ -15,13 +15,13 @@ from standfast.mcp.agent_server import AgentServer, agent_server
 from standfast.wings.access.words import Grant
 
 CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-"""Host and origin are checked at the server's front, for every path alike."""
+"""The server's front checks host and origin, for all paths alike."""
 MOST = 200
-"""Tokens whose connections are kept at hand; beyond, all of them are let go and made anew."""
+"""Tokens whose connections are kept; beyond that, all of them are closed and reopened as needed."""
 
 
 class Connection:
-    """What serves the calls of one token, from its first to the end."""
+    """Serves the calls of one token, from its first to its last."""
 
     def __init__(self, served: AgentServer) -> None:
         self._agent = served.agent
@@ -31,7 +31,7 @@ class Connection:
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def _keep(self) -> None:
-        """Hold the connection open in one task: what it starts must end where it began."""
+        """Hold the connection open in one task: what it starts must end in the same task."""
         async with self._manager.run():
             self._open.set()
             await self._over.wait()
@@ -42,14 +42,14 @@ class Connection:
         await self._manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
-        """Serve no more."""
+        """Close the connection."""
         self._over.set()
         await asyncio.wait([self._keeping])
         await self._agent.finish()
 
 
 class Desk:
-    """An ASGI endpoint. `granted` tells whose request it is, or answers it itself."""
+    """An ASGI endpoint. `granted` returns the grant of a request, or answers the request itself."""
 
     def __init__(
         self, sf: Standfast, granted: Callable[[Scope, Receive, Send], Awaitable[Grant | None]], *, version: str
@@ -75,7 +75,7 @@ class Desk:
         return self._connections[grant]
 
     async def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         gone, self._connections = self._connections, {}
         for connection in gone.values():
             await connection.close()

@@ -1,4 +1,4 @@
-"""A tool for each published handler: named, described and annotated by what the handler declares about itself."""
+"""A tool for each published handler, with the name, description and annotations that the handler declares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from standfast.printable import visible
 from standfast.wings.queues.card_scripts import PublishedHandler
 
 KEY = "idempotency_key"
-"""The argument beside the payload: a call with the same key is made once."""
+"""The argument besides the payload: calls with the same key run once."""
 NEEDS_CONSENT = " Needs consent."
 
 
@@ -30,16 +30,16 @@ class HandlerTool(NamedTuple):
 
     @property
     def target(self) -> str:
-        """The handler as `run` names it."""
+        """The handler, as `run` names it."""
         return f"{self.handler.queue}/{self.handler.name}"
 
     @property
     def takes_key(self) -> bool:
-        """Whether a key can be given beside the payload; not where the payload has a field of that name."""
+        """Whether the tool takes a key besides the payload; not if the payload has a field of that name."""
         return self.input.wrapped or KEY not in self.input.schema.get("properties", {})
 
     def call_of(self, arguments: Mapping[str, Any]) -> tuple[Any, str | None]:
-        """Take the arguments of a call apart into the payload and the key; refuse what does not fit."""
+        """Split the arguments of a call into payload and key; refuse arguments that do not fit."""
         given = dict(arguments)
         key = given.pop(KEY, None) if self.takes_key else None
         wrong = self._unknown(given, (KEY,) if self.takes_key else ()) or misfit(self.input.schema, given)
@@ -50,7 +50,7 @@ class HandlerTool(NamedTuple):
         return (given[PAYLOAD] if self.input.wrapped else given), key
 
     def check_payload(self, payload: Any) -> None:
-        """Refuse fields that the handler does not have; what else does not fit is refused where it runs."""
+        """Refuse fields that the handler does not have; other misfits are refused where it runs."""
         wrong = self._unknown(payload) if isinstance(payload, Mapping) and not self.input.wrapped else None
         if wrong is not None:
             raise self._rejected(wrong)
@@ -63,7 +63,7 @@ class HandlerTool(NamedTuple):
         return PayloadRejected(f"the arguments do not fit {self.name}, and nothing was done: {wrong}")
 
     def listed(self, length: Length) -> Tool:
-        """Give the tool as `tools/list` has it, in one of its lengths."""
+        """Return the tool for `tools/list`, in one of its lengths."""
         return Tool(
             name=self.name,
             description=_description(self.handler, length.description),
@@ -75,12 +75,12 @@ class HandlerTool(NamedTuple):
         schema = length.schema(self.input.schema)
         if not (self.takes_key and length.key):
             return schema
-        # A model that reads of the key alone would take it for the only argument.
+        # A model that sees only the key in the schema would take it for the only argument.
         others = {} if "properties" in schema else {"additionalProperties": True}
         return {**schema, "properties": {**schema.get("properties", {}), KEY: {"type": "string"}}, **others}
 
     def described(self) -> dict[str, Any]:
-        """Give all that is published of the handler."""
+        """Return everything that is published about the handler."""
         facts = self.handler
         return {
             "tool": self.name,
@@ -95,18 +95,18 @@ class HandlerTool(NamedTuple):
 
 
 def handler_tools(handlers: Iterable[PublishedHandler], taken: Collection[str]) -> dict[str, HandlerTool]:
-    """Give the tools of handlers, by their names."""
+    """Return the tools of handlers, by name."""
     known = {(each.queue, each.name): each for each in handlers}
     named = tool_names(known, taken)
     return {name: HandlerTool(name, known[each], input_of(known[each].input_schema)) for name, each in named.items()}
 
 
 def annotations_of(handler: PublishedHandler) -> ToolAnnotations:
-    """Say what calling it may do. What a handler does not declare is taken to be so: a client decides by this.
+    """Say what a call of the handler may do. Anything undeclared is assumed: clients decide by these hints.
 
-    No declaration says that a handler changes nothing. A handler of low risk destroys nothing. Calling it again with
-    the same arguments is harmless where that was declared: it is repeated without a look, has no effect to look for,
-    and is of low risk.
+    No declaration says that a handler changes nothing. A low-risk handler destroys nothing. Calling it again with the
+    same arguments is harmless if that was declared: it is repeated without a look, has no effect to look for, and is of
+    low risk.
     """
     harmless = handler.risk == "low"
     repeatable = handler.replay_mode == "replay" and not msgspec.json.decode(handler.effects)

@@ -1,4 +1,4 @@
-"""Text from outside, given to an agent as data: redacted, capped, and fenced so that none of it reads as ours."""
+"""Text from outside, given to an agent as data: redacted, capped, and fenced so that it cannot pass for ours."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from standfast.wings.calls.replies import CUT, HINTS
 LONGEST_TEXT = 20_000
 """Characters of one text that an agent is shown."""
 DEEPEST = 200
-"""Levels of a value that is shown whole."""
+"""Levels of nesting in a value that is shown whole."""
 LONGEST_ANSWER = 100_000
-"""Characters of everything one answer holds."""
+"""Characters of one whole answer."""
 FLAGGED = frozenset({"failed", "timeout", "held"})
-"""The statuses that `isError` is set for: it is not done, and will not be unless a person or the agent acts.
+"""The statuses with `isError` set: the job is not done, and will not be unless a person or the agent acts.
 
-One rule for every tool that is about one job, whether it called, waited or only looked: the flag is about the job. What
-is queued or running goes on by itself, and `cancelled` was wanted.
+The same rule holds for every tool about one job, whether it called, waited or only looked: the flag is about the job.
+Queued and running jobs go on by themselves, and `cancelled` was wanted.
 """
 UNSURE = (
     "It is not known whether it was done. Do not call again without the same idempotency_key: once the store is back, "
@@ -48,8 +48,8 @@ def answer(
 ) -> CallToolResult:
     """Answer a tool's call: our own hint first, then the data, which is never an instruction.
 
-    Every document has a `hint`. What is `clean` has been through `shown_whole`, and is given as it is. If any of it is
-    left out, the answer says so in `_truncated` and in its hint.
+    Every document has a `hint`. `clean` has been through `shown_whole`, and is passed on as it is. If anything is left
+    out, the answer says so in `_truncated` and in its hint.
     """
     found = _shown(document, without)
     shown = {**found.value, **(clean or {})}
@@ -61,7 +61,7 @@ def answer(
 
 
 def _hint_of_cut(shown: Mapping[str, Any]) -> str:
-    """Say how the rest is read; a hint that says that the result is here would be wrong."""
+    """Say how to read the rest; a hint that the result is here would be wrong."""
     hint = str(shown["hint"])
     if CUT in hint:
         return hint
@@ -69,7 +69,7 @@ def _hint_of_cut(shown: Mapping[str, Any]) -> str:
 
 
 def refusal(error: StandfastError) -> CallToolResult:
-    """Answer a call that was refused: what happened, what is safe, what to do next, as the error says it."""
+    """Answer a refused call: what happened, what is safe, what to do next, in the error's words."""
     return _failed(error.outside, _next_step(error))
 
 
@@ -88,7 +88,7 @@ def _next_step(error: StandfastError) -> str:
 
 
 def reworded(result: CallToolResult) -> CallToolResult:
-    """Give what the library itself refused, arguments that do not fit above all, the form of our own refusals."""
+    """Reword the library's own refusals, mainly arguments that do not fit, in the form of ours."""
     if not result.is_error or result.structured_content is not None:
         return result
     return _failed(" ".join(getattr(each, "text", "") for each in result.content))
@@ -99,7 +99,7 @@ def _failed(why: str, hint: str = REFUSED) -> CallToolResult:
 
 
 def shown_to_agents(document: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Give what an agent may read of a document: no secrets, nothing under a key of `without`, and not without end."""
+    """Return what an agent may read of a document: no secrets, no key in `without`, and limited in length."""
     found = _shown(document, without)
     return {**found.value, **({"_truncated": True} if found.cut else {})}
 
@@ -109,7 +109,7 @@ def _shown(document: Mapping[str, Any], without: frozenset[str]) -> Redacted:
 
 
 def shown_whole(value: Any, name: str, without: frozenset[str] = frozenset()) -> Any:
-    """Give what an agent may read of a value that stands under a name: no secrets, but all the rest of it."""
+    """Return what an agent may read of a value stored under a name: no secrets, but all the rest of it."""
     whole = msgspec.to_builtins({name: value})
     shown: dict[str, Any] = redacted(
         whole, longest=sys.maxsize, most=sys.maxsize, deepest=DEEPEST, keyed_hashes=True, without=without

@@ -1,4 +1,4 @@
-"""How far a call is, told to a client that asked to hear it: what the job says of itself, as MCP's notifications."""
+"""MCP progress notifications, for clients that asked for them: the progress that the job itself reports."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from standfast.redact import redacted_text
 from standfast.views import JobView
 
 EVERY = 1.0
-"""Seconds between two looks; a job's progress is written as often."""
+"""Seconds between two checks; a job's progress is stored as often."""
 
 Tell = Callable[[float, float, str | None], Awaitable[None]]
-"""Tells the client: so much of so much is done, in these words."""
+"""Tells the client how much of how much is done, with a note."""
 Look = Callable[[str], Awaitable[JobView | None]]
 _tell: ContextVar[Tell | None] = ContextVar("tell", default=None)
 
 
 @contextmanager
 def telling(tell: Tell | None) -> Iterator[None]:
-    """Have calls of this context tell how far they are; None if the client did not ask for it."""
+    """Report the progress of this context's calls with `tell`; None if the client did not ask for it."""
     before = _tell.set(tell)
     try:
         yield
@@ -32,7 +32,7 @@ def telling(tell: Tell | None) -> Iterator[None]:
 
 @asynccontextmanager
 async def told_progress(job_id: str | None, look: Look) -> AsyncIterator[None]:
-    """Tell how far a job is while this lasts, if the client wants to hear it."""
+    """Report a job's progress while the block lasts, if the client asked for it."""
     tell = _tell.get()
     if tell is None or job_id is None:
         yield
@@ -44,13 +44,13 @@ async def told_progress(job_id: str | None, look: Look) -> AsyncIterator[None]:
         following.cancel()
         await asyncio.wait([following])
         if not following.cancelled():
-            following.exception()  # a client that is gone hears nothing more, and its call goes on
+            following.exception()  # a client that is gone gets no more reports, and its call goes on
 
 
 async def _follow(job_id: str, look: Look, tell: Tell) -> None:
-    """Tell each step forward. The protocol has progress only grow: an attempt that begins anew is told once it is past.
+    """Report each step forward. MCP progress must grow: after a repeat, it is reported once it exceeds the old value.
 
-    A store that does not answer ends it; the call itself goes on.
+    A store that does not answer ends the reports; the call itself goes on.
     """
     furthest = 0.0
     while True:

@@ -1,4 +1,4 @@
-"""What an agent can read by its address: its handlers, a job, a letter, a workflow. Text from outside is data there."""
+"""The resources that an agent can read: its handlers, a job, a letter, a workflow. Outside text is fenced as data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Reads = Callable[[str], Awaitable[str]]
 
 
 def add_resources(server: MCPServer[Any], agent: Agent) -> None:
-    """Offer the resources."""
+    """Register the resources with the server."""
     sf, who = agent.sf, agent.who
 
     @server.resource("standfast://handlers", title="What you may call", mime_type="text/plain")
@@ -61,7 +61,7 @@ def _render(what: str, value: Any, without: frozenset[str]) -> str:
 
 
 def _or_missing(read: Reads) -> Reads:
-    """Have what is refused be told as something that is not there."""
+    """Report a refused read as a missing resource."""
 
     @functools.wraps(read)
     async def found(id: str) -> str:

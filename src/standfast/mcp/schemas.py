@@ -1,4 +1,4 @@
-"""JSON schemas as agents are shown them: an object at the top, and no more words than a model needs."""
+"""JSON schemas as agents see them: an object at the top, and no more text than a model needs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PAYLOAD = "payload"
 """The argument that holds a payload which is not an object."""
 MOST_MISFITS = 5
 _NAMED = ("properties", "$defs", "patternProperties", "dependentSchemas")
-"""Keywords whose keys are names of the user's, and whose values are schemas."""
+"""Keywords whose keys are the user's names, and whose values are schemas."""
 _VALUES = frozenset({"default", "const", "enum", "examples", "example"})
-"""Keywords that hold values: a key in them is data."""
+"""Keywords that hold values: keys inside them are data."""
 _BOUNDS = frozenset(
     {"default", "maxLength", "minLength", "maximum", "minimum", "exclusiveMinimum", "additionalProperties"}
 )
-"""What the listing of a built-in tool leaves out: a call that goes beyond one of them is told so."""
+"""What the listing of a built-in tool leaves out: a call that violates one of them gets an error that says so."""
 _OTHERS = frozenset(
     {"patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "if", "$ref"}
 )
-"""Keywords by which an object may have fields that its properties do not name."""
+"""Keywords that allow an object to have fields besides its properties."""
 _WORDS = frozenset({"description", "default", "examples"})
-"""What a schema can be read without."""
+"""Keywords that a schema can do without."""
 _reference = re.compile(r'"#/\$defs/([^"]+)"')
 
 
@@ -39,11 +39,11 @@ class Input(NamedTuple):
 
     schema: Schema
     wrapped: bool = False
-    """Whether the payload is no object, and so stands in an argument of its own."""
+    """Whether the payload is not an object, and so is passed in an argument of its own."""
 
 
 def input_of(text: str | None) -> Input:
-    """Read the published schema of a handler's input; without one, any object will do."""
+    """Read the published schema of a handler's input; without one, any object fits."""
     if text is None:
         return Input({"type": "object"})
     found = without_titles(msgspec.json.decode(text))
@@ -56,9 +56,9 @@ def input_of(text: str | None) -> Input:
 
 
 def fields_of(schema: Schema) -> list[str] | None:
-    """Give the only fields that an object of this schema has; None where it may have others as well.
+    """Return the only fields that an object of this schema may have; None if it may have others.
 
-    A model that ignores what it does not know would take a misspelt field for none at all.
+    A handler's model that ignores unknown fields would ignore a misspelt one, too.
     """
     if "properties" not in schema or schema.get("additionalProperties") or not _OTHERS.isdisjoint(schema):
         return None
@@ -66,7 +66,7 @@ def fields_of(schema: Schema) -> list[str] | None:
 
 
 def misfit(schema: Schema, arguments: Mapping[str, Any]) -> str | None:
-    """Say what of the arguments does not fit the schema; None if all of them do."""
+    """Say which arguments do not fit the schema; None if all fit."""
     found = call_guarded(partial(_misfits, schema, arguments), _untold)
     return "; ".join(found[:MOST_MISFITS]) or None
 
@@ -76,38 +76,38 @@ def _misfits(schema: Schema, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _untold(_: Exception) -> list[str]:
-    """Let pass what a schema of the user's own making cannot judge: the handler's type does."""
+    """Accept what a user's schema cannot judge: the handler's type will."""
     return []
 
 
 def without_titles(schema: Any) -> Any:
-    """Leave out titles, which libraries make from the names that stand there anyway."""
+    """Leave out titles, which libraries derive from names that the schema contains anyway."""
     return without(frozenset({"title"}), schema)
 
 
 def without_words(schema: Any) -> Any:
-    """Leave out what only explains."""
+    """Leave out keywords that only explain."""
     return without(_WORDS, schema)
 
 
 def shallow(schema: Schema) -> Schema:
-    """Give the names of the arguments, the kinds of those that are plain, and which are required."""
+    """Return the names of the arguments, the types of the plain ones, and which are required."""
     fields = {name: {"type": each["type"]} if _is_plain(each) else {} for name, each in _properties(schema).items()}
     return {"type": "object", "properties": fields, **_required(schema)}
 
 
 def names(schema: Schema) -> Schema:
-    """Give the names of the arguments, and which are required."""
+    """Return the names of the arguments, and which are required."""
     return {"type": "object", "properties": {name: {} for name in _properties(schema)}, **_required(schema)}
 
 
 def required(schema: Schema) -> Schema:
-    """Give the names of the arguments that must be there."""
+    """Return the names of the required arguments."""
     return {"type": "object", **_required(schema)}
 
 
 def without(keywords: frozenset[str], schema: Any) -> Any:
-    """Leave out keywords of a schema; a key of that name which is the user's stays."""
+    """Remove keywords from a schema, but no user-defined key with the same name."""
     if isinstance(schema, list):
         return [without(keywords, each) for each in schema]
     if not isinstance(schema, dict):
@@ -116,7 +116,7 @@ def without(keywords: frozenset[str], schema: Any) -> Any:
 
 
 def listed(parameters: Schema) -> Schema:
-    """Give the schema of a built-in tool's arguments for the listing: names, kinds, and what is required."""
+    """Return the schema of a built-in tool's arguments for the listing: names, types, and which are required."""
     fields = {name: _field(without_titles(each)) for name, each in _properties(parameters).items()}
     return {"type": "object", **({"properties": fields} if fields else {}), **_required(parameters)}
 
@@ -143,14 +143,14 @@ def _below(keywords: frozenset[str], name: str, value: Any) -> Any:
 
 
 def _resolved(top: Schema, defs: Mapping[str, Schema]) -> Schema:
-    """Put the definition in the place of a reference to it."""
+    """Replace a reference at the top by its definition."""
     match = _reference.fullmatch(f'"{top.get("$ref", "")}"')
     rest = {name: each for name, each in top.items() if name != "$ref"}
     return {**defs[match[1]], **rest} if match and match[1] in defs else top
 
 
 def _used(schema: Schema, defs: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Give the definitions that a schema refers to, and those that they do."""
+    """Return the definitions that a schema refers to, directly or through others."""
     found: dict[str, Schema] = {}
     pending = [schema]
     while pending:
@@ -163,7 +163,7 @@ def _used(schema: Schema, defs: Mapping[str, Schema]) -> dict[str, Schema]:
 
 
 def _field(schema: Schema) -> Schema:
-    """Give one argument: one that may be left out need not say that it may also be null."""
+    """Return one argument's schema: an optional one need not also allow null."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     plain = {**schema, **kinds[0]} if len(kinds) == 1 else schema
     return {name: each for name, each in plain.items() if name not in {*_BOUNDS, "anyOf"}}

@@ -1,4 +1,4 @@
-"""Standard input, read so that a server which is told to stop stops, although its client is still there."""
+"""Standard input, read so that a server that is told to stop does, although its client is still connected."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Lines:
 
 @asynccontextmanager
 async def interruptible_input() -> AsyncIterator[Lines | None]:
-    """Give the lines that the client sends; None where standard input is no pipe, which the library then reads.
+    """Yield the lines that the client sends; None if standard input is no pipe, and the library must read it.
 
     The library reads in a thread, which cannot be interrupted: a server that got a signal would wait for its client's
-    next line. Meanwhile handlers, and what they start, find an empty standard input: what is sent is not for them.
+    next line. Meanwhile handlers and their child processes find an empty standard input: the lines are not for them.
     """
     if not _is_pipe():
         yield None
@@ -52,7 +52,7 @@ async def interruptible_input() -> AsyncIterator[Lines | None]:
 
 
 def _is_pipe() -> bool:
-    """Tell whether it can be waited for without a thread, and waiting for it changes nothing for the output."""
+    """Return whether input can be awaited without a thread, and awaiting it does not affect the output."""
     if os.name == "nt":
         return False
     mode = os.fstat(INPUT).st_mode

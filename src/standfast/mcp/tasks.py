@@ -1,6 +1,6 @@
 """MCP's Tasks extension, backed by the store: a task is a job, so a long call outlives its client and its server.
 
-A task's id is its job's. Nothing is kept here: every server on this store reads the same job.
+A task's id is its job's id. Nothing is kept here: every server on this store reads the same job.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from standfast.wings.calls.replies import NOT_YOURS, reply
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 QUICK = 2.0
-"""Seconds a call may take before its client is given a task instead of a result."""
+"""Seconds that a call may take before its client gets a task instead of a result."""
 POLL_EVERY = 1000
-"""Milliseconds after which it is worth asking again."""
+"""Milliseconds after which polling again makes sense."""
 UNFINISHED = frozenset({"running", "queued"})
-"""What a reply says of a call that goes on by itself."""
+"""The reply statuses of a call that goes on by itself."""
 
 
 class Task(Result):
-    """A call that goes on, or that did, as `tasks/get` tells it."""
+    """A call, under way or ended, as `tasks/get` reports it."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
     task_id: str
@@ -47,31 +47,31 @@ class Task(Result):
 
 
 class TaskParams(RequestParams):
-    """The parameters of every method here: which task is meant."""
+    """The parameters of every method here: the id of the task."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
     task_id: str
 
 
 class Tasks(Extension):
-    """Turns a call that takes long into a task, and answers for it later."""
+    """Turns a long call into a task, and answers for it later."""
 
     identifier = IDENTIFIER
 
     def __init__(self, agent: Agent, looks: Collection[str]) -> None:
         self._agent = agent
         self._looks = looks
-        """The tools that call no handler: every other name is a handler's, or none."""
+        """The tools that call no handler; any other name is a handler's tool, or unknown."""
 
     def methods(self) -> Sequence[MethodBinding]:
-        """Give the methods a task is followed by."""
+        """Return the methods for following a task."""
         bound = {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
         return [MethodBinding(method, TaskParams, handler) for method, handler in bound.items()]
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Give a client that knows tasks the handle of a call that takes long; every other one waits for the reply."""
+        """Answer a long call with a task if the client knows tasks; all others wait for the reply."""
         calls = params.name == "run" or params.name not in self._looks
         takes_long = calls and _knows_tasks(ctx)
         with impatient(QUICK if takes_long else PATIENCE):
@@ -93,7 +93,7 @@ class Tasks(Extension):
         return _task(await self._job(wanted), self._agent.left_out)
 
     async def _update(self, _: ServerRequestContext[Any, Any], wanted: TaskParams) -> HandlerResult:
-        """Take note of answers to questions that were never asked: what a job waits for is a person's to give."""
+        """Ignore answers to questions that were never asked: only a person can give what a job waits for."""
         await self._job(wanted)
         return EmptyResult(result_type="complete")
 
@@ -101,7 +101,7 @@ class Tasks(Extension):
         job = await self._job(wanted)
         if not self._agent.who.owns(job):
             raise MCPError(code=INVALID_PARAMS, message="the task is another session's; nothing was cancelled")
-        if job.state not in LETTERS:  # what stopped is a person's to decide, and its result says so
+        if job.state not in LETTERS:  # a person decides about a letter, as its result says
             await self._agent.cancel(job)
         return EmptyResult(result_type="complete")
 
@@ -113,7 +113,7 @@ class Tasks(Extension):
 
 
 async def _went_away(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Tell whether the caller hung up: over HTTP a connection is one call."""
+    """Return whether the caller hung up: over HTTP, a connection is one call."""
     return ctx.request is not None and await ctx.request.is_disconnected()
 
 
@@ -123,7 +123,7 @@ def _knows_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 
 def _task(job: JobView, without: frozenset[str], *, created: bool = False) -> Task:
-    """Word a job as a task. What stopped for a person is an answer too: the reply says so, and what to do."""
+    """Describe a job as a task. A job that stopped for a person is a result, too: the reply says so, and what to do."""
     worded = reply(job)
     settled = job.settled and not created
     cancelled = settled and job.state == State.CANCELLED

@@ -1,4 +1,4 @@
-"""A tool as a value, and how a client is offered it."""
+"""A tool as a value, and how it is offered to a client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from standfast.mcp.arguments import misfits
 from standfast.mcp.outside import refusal
 from standfast.wings.access.words import Right
 
-# What is left out is as the protocol has it where nothing is said: not read-only, not repeatable, open to the world.
+# Omitted hints have the protocol's defaults: not read-only, not idempotent, open to the world.
 LOOKS = ToolAnnotations(read_only_hint=True)
 
 ACTS = ToolAnnotations(destructive_hint=True)
@@ -30,7 +30,7 @@ TIDIES = ToolAnnotations(destructive_hint=False, idempotent_hint=True)
 
 LONGEST_JOB_ID = 200
 Id = Annotated[str, Field(max_length=LONGEST_JOB_ID)]
-"""The operation_id of a reply, or a job's id. No other id of a tool has this bound: that tells them apart."""
+"""The operation_id of a reply, or a job's id. No other id of a tool has this bound, so it marks job ids."""
 
 TWO_IDS = (
     "the arguments do not fit {tool}, and nothing was done: id and operation_id name different jobs. Give one of the "
@@ -38,7 +38,7 @@ TWO_IDS = (
 )
 
 Call = Callable[..., Awaitable[CallToolResult]]
-"""What a tool does: as an agent, with its arguments."""
+"""A tool's function: it takes the agent and the arguments."""
 
 
 class AgentTool(NamedTuple):
@@ -47,18 +47,18 @@ class AgentTool(NamedTuple):
     call: Call
     annotations: ToolAnnotations
     rights: tuple[Right, ...] = ()
-    """The rights of which a token needs one; a token that has none of them is not offered the tool."""
+    """A token needs one of these rights; without any of them, it is not offered the tool."""
 
     @property
     def name(self) -> str:
-        """What the tool is called."""
+        """The tool's name."""
         return self.call.__name__
 
 
 class CheckedTool(Tool):
-    """A tool whose refusals are ours: the library's words about arguments are its own code's."""
+    """A tool with our own wording for bad arguments: the library's describes its own code."""
 
-    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: FBT001, FBT002 - the library has it so
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: FBT001, FBT002 - the library's signature
         """Run it, or say which argument does not fit."""
         try:
             return await super().run(self._with_id(arguments), context, convert_result)
@@ -69,7 +69,7 @@ class CheckedTool(Tool):
             raise ToolError(misfits(self.name, self.parameters, found)) from error
 
     def _with_id(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Take `operation_id` for `id` where a job is named: that is what replies call it."""
+        """Accept `operation_id` for `id` if a job is named: replies use that name."""
         about = self.parameters.get("properties", {}).get("id", {})
         bounds = {each.get("maxLength") for each in (about, *about.get("anyOf", ()))}
         if "operation_id" not in arguments or LONGEST_JOB_ID not in bounds:
@@ -80,7 +80,7 @@ class CheckedTool(Tool):
 
 
 def tools_for(agent: Agent, tools: Iterable[AgentTool]) -> list[Tool]:
-    """Give the tools, each with what a client may know of it beforehand."""
+    """Return the tools, each with the annotations that clients see beforehand."""
     return [
         _strict(CheckedTool.from_function(_guarded(agent, each), annotations=each.annotations, structured_output=False))
         for each in tools
@@ -88,7 +88,7 @@ def tools_for(agent: Agent, tools: Iterable[AgentTool]) -> list[Tool]:
 
 
 def _strict(tool: Tool) -> Tool:
-    """Have arguments refused that a tool does not take: a key under another name would be no key at all."""
+    """Refuse arguments that a tool does not take: a misspelt key would be no key at all."""
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
@@ -96,7 +96,7 @@ def _strict(tool: Tool) -> Tool:
 
 
 def _guarded(agent: Agent, offered: AgentTool) -> Call:
-    """Have what is refused answered as the tool's own error: an agent reads what is safe and what to do next."""
+    """Turn refusals into errors of the tool itself: an agent reads what is safe and what to do next."""
     tool = offered.call
 
     @functools.wraps(tool)
@@ -108,6 +108,6 @@ def _guarded(agent: Agent, offered: AgentTool) -> Call:
             return refusal(error)
 
     signature = inspect.signature(tool, eval_str=True)
-    _, *parameters = signature.parameters.values()  # the agent is the connection's, never an argument
+    _, *parameters = signature.parameters.values()  # the agent comes from the connection, never from an argument
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return called

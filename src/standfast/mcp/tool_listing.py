@@ -11,28 +11,28 @@ from mcp.types import Tool, ToolAnnotations
 from standfast.mcp.schemas import names, required, shallow, without_words
 
 LONGEST_LISTING = 5950
-"""Characters of a listing with few handlers, written with spaces between its parts."""
+"""The characters of a listing with few handlers, as JSON with spaces between its parts."""
 ROOM_FOR = 10
 ROOM_FOR_MORE = 300
-"""So many characters more for each handler beyond so many."""
+"""This many more characters for each handler beyond `ROOM_FOR`."""
 DEFAULTS = {"read_only_hint": False, "destructive_hint": True, "idempotent_hint": False, "open_world_hint": True}
-"""What the protocol has a client assume where nothing is said."""
+"""What the protocol makes a client assume for omitted hints."""
 
 
 def explicit(annotations: ToolAnnotations) -> ToolAnnotations | None:
-    """Say everything that was derived."""
+    """Keep every hint."""
     return annotations
 
 
 def telling(annotations: ToolAnnotations) -> ToolAnnotations | None:
-    """Say only what a client would not assume anyway."""
+    """Keep only hints that differ from what a client assumes anyway."""
     said = annotations.model_dump(exclude_none=True)
     differs = {name: value for name, value in said.items() if DEFAULTS.get(name) != value}
     return ToolAnnotations(**differs) if differs else None
 
 
 def nothing(_: dict[str, Any]) -> dict[str, Any]:
-    """Say only that it takes an object."""
+    """Say only that the tool takes an object."""
     return {"type": "object"}
 
 
@@ -44,7 +44,7 @@ class Length(NamedTuple):
     schema: Callable[[dict[str, Any]], dict[str, Any]]
     annotations: Callable[[ToolAnnotations], ToolAnnotations | None] = telling
     key: bool = True
-    """Whether it says that a handler's tool takes a key; it does in any case."""
+    """Whether it lists the key of a handler's tool, which takes one in any case."""
 
 
 LENGTHS = (
@@ -57,11 +57,11 @@ LENGTHS = (
     Length(40, required, key=False),
     Length(40, nothing, key=False),
 )
-"""From the longest to the shortest. What is left out stands in `standfast://handlers`, and is checked all the same."""
+"""From the longest to the shortest. What is left out is in `standfast://handlers`, and is checked all the same."""
 
 
 def fitting(lists: Callable[[Length], list[Tool]], handlers: int) -> list[Tool]:
-    """Give the longest listing that is short enough for so many handlers; if none is, the shortest."""
+    """Return the longest listing that fits this number of handlers; if none does, the shortest."""
     room = LONGEST_LISTING + ROOM_FOR_MORE * max(0, handlers - ROOM_FOR)
     return next((made for length in LENGTHS if size(made := lists(length)) <= room), lists(LENGTHS[-1]))
 

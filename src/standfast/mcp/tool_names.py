@@ -1,6 +1,6 @@
-"""What the tool of a handler is called: the handler's own name, or, where that is taken, its queue's name before it.
+"""The name of a handler's tool: the handler's own name, or if that is taken, with its queue's name before it.
 
-Models' interfaces take letters, digits, `_` and `-`, at most 64 of them; every other character becomes `_`.
+Model APIs accept letters, digits, `_` and `-`, at most 64 characters; any other character becomes `_`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 LONGEST = 64
 MARK = 6
-"""Hexadecimal digits that tell two names apart which would be one."""
+"""Hexadecimal digits that distinguish two names which would otherwise be the same."""
 
 Address = tuple[str, str]
 """A handler's queue and name."""
@@ -20,7 +20,7 @@ _refused = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def tool_names(handlers: Iterable[Address], taken: Collection[str]) -> dict[str, Address]:
-    """Name the tools of handlers, each differently from the others and from `taken`."""
+    """Name the tools of handlers, all different from one another and from `taken`."""
     own = {each: _cut(each, _refused.sub("_", each[1])) for each in handlers}
     free = _unmistakable(own, taken)
     prefixed = {each: _cut(each, _refused.sub("_", f"{each[0]}_{each[1]}")) for each in own if each not in free}
@@ -30,7 +30,7 @@ def tool_names(handlers: Iterable[Address], taken: Collection[str]) -> dict[str,
 
 
 def _unmistakable(names: dict[Address, str], taken: Collection[str]) -> dict[Address, str]:
-    """Give the names that only one handler would have."""
+    """Return the names that belong to exactly one handler."""
     counted = Counter(names.values())
     return {each: name for each, name in names.items() if counted[name] == 1 and name not in taken}
 

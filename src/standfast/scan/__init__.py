@@ -1,1 +1,1 @@
-"""`standfast scan`: finds the places in a code base where work can be lost without anybody being told."""
+"""`standfast scan`: finds the places in a code base where work can be lost without a trace."""

@@ -50,7 +50,7 @@ def _daemon_thread(call: ast.Call, view: FileView) -> Iterator[Finding]:
 
 
 STARTERS = {"threading.Thread": ("target", 1), "threading.Timer": ("function", 1)}
-"""What starts a thread, and where it is told the function."""
+"""What starts a thread, and the argument that holds its function."""
 
 
 def _target(call: ast.Call, view: FileView) -> ast.expr | None:
@@ -99,7 +99,7 @@ def _held_by(call: ast.Call, view: FileView) -> str | None:
 
 
 def _is_joined(call: ast.Call, view: FileView) -> bool:
-    """Whether anything in the file waits for the thread: a `join` on what it is assigned to, or on a collection's."""
+    """Return whether code in the file joins the thread: under the name it is assigned to, or through a collection."""
     held = _held_by(call, view)
     joined = [node.value for node in view.module.nodes(ast.Attribute) if node.attr == "join"]
     if held is None:
@@ -147,7 +147,7 @@ def _celery(call: ast.Call, task: ast.expr, view: FileView) -> Iterator[Finding]
 
 
 def _task_of_signature(node: ast.expr) -> ast.expr:
-    """Give the task of `task.s(1)` and its like."""
+    """Return the task of `task.s(1)` and similar calls."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SIGNATURES:
         return node.func.value
     return node
@@ -173,7 +173,7 @@ def _is_celery_task(decorator: ast.expr, scope: Scope, codebase: Codebase) -> bo
 
 @lru_cache(maxsize=1)
 def acks_late_everywhere(codebase: Codebase) -> bool:
-    """Say whether the tree turns acks_late on for all tasks."""
+    """Return whether the tree turns acks_late on for all tasks."""
     return any(_sets_acks_late(module) for module in codebase.parsed)
 
 

@@ -1,4 +1,4 @@
-"""Whether a function catches its own errors, so that whoever starts it need not look."""
+"""Whether a function catches its own errors, so that its caller need not look at them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from standfast.scan.codebase import Codebase, own_nodes
 from standfast.scan.parsed_module import Function, ParsedModule, Scope
 
 DEEPEST = 2
-"""How many functions of the tree are followed, one inside the other."""
+"""How many nested calls into functions of the tree are followed."""
 
 
 def handle_own_errors(functions: Iterable[ast.expr], codebase: Codebase, module: ParsedModule) -> bool:
-    """Say whether everything that is called is known to catch its own errors."""
+    """Return whether every called function is known to catch its own errors."""
     called = [node for each in functions for node in _functions_in(each)]
     found = [scope for each in called for scope in _may_be(each, codebase, module)]
     return bool(found) and all(catches_all(each, codebase) for each in found)
 
 
 def _may_be(function: ast.expr, codebase: Codebase, module: ParsedModule) -> list[Scope]:
-    """Give the functions that an expression may be: of an object that cannot be followed, every method of that name."""
+    """Return the functions that an expression may be; if its object cannot be followed, all methods of that name."""
     if isinstance(function, ast.Attribute) and codebase.meaning(function, module.scope_of(function)) is None:
         return codebase.methods.get(function.attr, [])
     return codebase.definitions(function, module)
@@ -33,7 +33,7 @@ def _functions_in(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def catches_all(scope: Scope, codebase: Codebase, depth: int = DEEPEST) -> bool:
-    """Say whether every await of an async function, or the whole body of a plain one, stands in a broad try."""
+    """Return whether every await of an async function, or the whole body of a plain one, is inside a broad try."""
     node = scope.node
     if not isinstance(node, Function):
         return False
@@ -58,7 +58,7 @@ def _body_is_guarded(function: Function) -> bool:
 
 
 HANDLES_ERRORS = re.compile(r"(?:log|catch|handle|report|swallow|suppress)\w*_(?:exception|error)", re.IGNORECASE)
-"""Decorators that look after the errors of what they decorate."""
+"""Decorators that handle the errors of what they decorate."""
 
 
 def _awaits_are_guarded(function: ast.AsyncFunctionDef, scope: Scope, codebase: Codebase, depth: int) -> bool:
@@ -67,7 +67,7 @@ def _awaits_are_guarded(function: ast.AsyncFunctionDef, scope: Scope, codebase: 
 
 
 def _is_safe(node: ast.AST, scope: Scope, codebase: Codebase, depth: int) -> bool:
-    """Whether what is awaited catches its own errors, or only waits."""
+    """Return whether the awaited call catches its own errors, or only waits."""
     if not isinstance(node, ast.Await) or not isinstance(node.value, ast.Call):
         return False
     if only_waits(node.value, codebase, scope.module):
@@ -77,7 +77,7 @@ def _is_safe(node: ast.AST, scope: Scope, codebase: Codebase, depth: int) -> boo
 
 
 def hands_over(call: ast.Call, codebase: Codebase, module: ParsedModule, depth: int = DEEPEST) -> bool:
-    """Say whether a coroutine only hands something over within the process: it awaits nothing that can fail."""
+    """Return whether a coroutine only hands something over within the process: it awaits nothing that can fail."""
     found = codebase.definitions(call.func, module)
     return bool(found) and all(_hands_over(each, codebase, depth) for each in found)
 
@@ -96,7 +96,7 @@ FAILS_OR_WAITS = (ast.Raise, ast.Assert, ast.AsyncFor, ast.AsyncWith)
 
 
 def only_waits(call: ast.Call, codebase: Codebase, module: ParsedModule) -> bool:
-    """Say whether a call only waits for an event, some time or a place in a queue: that does not fail."""
+    """Return whether a call only waits for an event, some time or a place in a queue: that cannot fail."""
     name = codebase.callee(call, module) or ""
     if name in {"asyncio.Event().wait", "asyncio.sleep", "asyncio.Queue().put"}:
         return True
@@ -118,7 +118,7 @@ def _is_guarded(node: ast.AST, scope: Scope) -> bool:
 
 
 def _only_calls_guarded(function: Function, scope: Scope, codebase: Codebase, depth: int) -> bool:
-    """Look at a function that only hands on to another one of the tree."""
+    """Return whether a function only calls another function of the tree, which catches its errors."""
     working = [each for each in function.body if not (isinstance(each, ast.Expr) and _is_text(each.value))]
     if len(working) != 1 or not isinstance(working[0], ast.Expr | ast.Return):
         return False
@@ -141,7 +141,7 @@ def _raises(handler: ast.ExceptHandler) -> bool:
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
-    """Say whether a handler catches every error."""
+    """Return whether a handler catches every error."""
     if handler.type is None:
         return True
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]

@@ -1,4 +1,4 @@
-"""What was found, and what could not be read."""
+"""What a scan found, and which files could not be read."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     line: int
     column: int
-    """Both start at 1."""
+    """Line and column start at 1."""
     lost: str
     instead: str
     code: str
     """The source line, without its indentation."""
     scope: str
-    """The function it stands in, as `Class.method`, or empty."""
+    """The enclosing function as `Class.method`, or empty."""
     last_line: int
-    """Where the statement ends: an ignore comment may stand there, too."""
+    """The last line of the statement: an ignore comment may be there, too."""
     last_column: int
-    """The column behind the end of an expression: calls that begin at one place are told apart by it."""
+    """The column after the end of an expression: it distinguishes calls that begin at the same place."""
 
     @property
     def place(self) -> str:
-        """`file:line:column`, as editors and terminals link it."""
+        """`file:line:column`, the form that editors and terminals turn into links."""
         return f"{self.path}:{self.line}:{self.column}"
 
 
@@ -49,6 +49,6 @@ class ScanResult(msgspec.Struct, frozen=True):
     files: int
     lines: int
     ignored: int
-    """How many findings an ignore comment answers for."""
+    """How many findings are suppressed by ignore comments."""
     known: int = 0
-    """How many findings the baseline has already."""
+    """How many findings are already in the baseline."""

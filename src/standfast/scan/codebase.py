@@ -1,6 +1,6 @@
-"""All files of a scan together: what a name means, followed through modules, classes and imports of the tree.
+"""All files of a scan together: what names mean, followed through modules, classes and imports of the tree.
 
-A meaning is a full name. Calling something adds `()`: `client` in `client = httpx.Client()` means `httpx.Client()`,
+A meaning is a full name. Calling something appends `()`: `client` in `client = httpx.Client()` means `httpx.Client()`,
 and `client.post` means `httpx.Client().post`.
 """
 
@@ -29,14 +29,14 @@ CALLED = "()"
 
 
 class Codebase:
-    """Answers what an expression means."""
+    """Resolves the meaning of an expression."""
 
     def __init__(self, modules: Iterable[tuple[ParsedModule, Iterable[str]]]) -> None:
         self.modules: dict[str, ParsedModule] = {}
         self.parsed: list[ParsedModule] = []
         self.functions: defaultdict[str, list[Scope]] = defaultdict(list)
         self.methods: defaultdict[str, list[Scope]] = defaultdict(list)
-        """By its own name, every function that is defined in a class."""
+        """Every function defined in a class, by its own name."""
         self.classes: dict[str, Scope] = {}
         self.attribute_reads: defaultdict[str, list[tuple[ParsedModule, ast.Attribute]]] = defaultdict(list)
         self.imported_names: set[str] = set()
@@ -63,13 +63,13 @@ class Codebase:
             self.imported_names.update(alias.name for alias in line.names)
 
     def meaning(self, node: ast.expr, scope: Scope) -> str | None:
-        """Give the full name of what an expression is, or None if it cannot be followed."""
+        """Return the full name of what an expression is, or None if it cannot be followed."""
         key = (node, scope)
         if key in self._meanings:
             return self._meanings[key]
         if self._depth > DEEPEST:
             return None
-        self._meanings[key] = None  # what leads back to itself has no meaning
+        self._meanings[key] = None  # a name that leads back to itself has no meaning
         self._depth += 1
         try:
             found = self._follow(node, scope)
@@ -136,7 +136,7 @@ class Codebase:
         return None
 
     def resolve(self, name: str) -> str | None:
-        """Follow an imported name to where it is defined, if that is in the tree."""
+        """Follow an imported name to its definition, if that is in the tree."""
         if self._depth > DEEPEST:
             return name
         if name in self.modules:
@@ -179,7 +179,7 @@ class Codebase:
         return None
 
     def bases(self, kind: Scope) -> Iterator[Scope]:
-        """Give the base classes that are in the tree."""
+        """Yield the base classes that are in the tree."""
         for base in kind.node.bases if isinstance(kind.node, ast.ClassDef) else ():
             name = self.meaning(base, kind.parent or kind)
             if name in self.classes:
@@ -210,7 +210,7 @@ class Codebase:
         return self._only([self.meaning(each, scope) for each in returned_values(scope)])
 
     def instance(self, annotation: ast.expr, scope: Scope) -> str | None:
-        """Give the meaning of a value with this annotation."""
+        """Return the meaning of a value with this annotation."""
         match annotation:
             case ast.Name() | ast.Attribute():
                 name = self.meaning(annotation, scope)
@@ -237,24 +237,24 @@ class Codebase:
         return self.instance(annotation.value, scope)
 
     def callee(self, call: ast.Call, module: ParsedModule) -> str | None:
-        """Give the full name of what a call calls."""
+        """Return the full name of the called function."""
         return self.meaning(call.func, module.scope_of(call))
 
     def definitions(self, function: ast.expr, module: ParsedModule) -> list[Scope]:
-        """Give the functions of the tree that an expression may be."""
+        """Return the functions of the tree that an expression may refer to."""
         name = self.meaning(function, module.scope_of(function))
         return [] if name is None else self.functions.get(name, [])
 
 
 def returned_values(scope: Scope) -> Iterator[ast.expr]:
-    """Give what a function returns, in its own body."""
+    """Yield the values that a function returns, in its own body."""
     for node in own_nodes(scope.node):
         if isinstance(node, ast.Return) and node.value is not None:
             yield node.value
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk through a function, but not into functions and classes that are defined in it."""
+    """Walk through a function, but not into functions and classes defined inside it."""
     stack: list[ast.AST] = list(ast.iter_child_nodes(node))
     while stack:
         each = stack.pop()

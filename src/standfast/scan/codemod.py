@@ -1,8 +1,8 @@
-"""`scan --fix`: rewrites that change nothing but what is kept and what is logged.
+"""`scan --fix`: rewrites that change only which tasks are kept and which errors are logged.
 
-A task that nobody keeps is kept until it ends, and an error that nobody sees is logged. What runs, in which order,
-and what is raised stay as they are, so that a file imports and its tests pass as before. To make work survive the
-process is a decision about the design, and stays with a person: the report says where.
+A task without a reference is kept until it ends, and an unseen error is logged. What runs, in which order, and what is
+raised stay the same, so that a file still imports and its tests still pass. How work can survive the process is a
+design decision, and is left to a person: the report says where.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ WRAPPED_BY = {
     DROPPED_FUTURE.id: "_log_error_of",
     UNREAD_GATHER.id: "_log_errors_in",
 }
-"""The helper that a call, or the await around it, is handed to."""
+"""The helper that a call, or the await around it, is passed to."""
 WITHOUT_CALLBACKS = frozenset({"apply_async", "map_async", "starmap_async", "map"}) | (
     CALLBACK_METHODS.keys() - {"run_in_executor"}
 )
-"""Their results take no callback afterwards: left to a person, as is `asyncio.wait`, which gives two sets of tasks."""
+"""Their results take no callback afterwards: left to a person, like `asyncio.wait`, which returns two sets of tasks."""
 
 Span = tuple[int, int, int, int]
-"""Line and column of the begin and of the end. Of a handler, the begin twice."""
+"""Line and column of the beginning and of the end. For an exception handler, the beginning twice."""
 
 
 class Rewritten(NamedTuple):
-    """A file after the rewrite, and the findings that it answers."""
+    """A file after the rewrite, and the findings that it fixes."""
 
     source: bytes
     fixed: list[Finding]
@@ -74,16 +74,16 @@ class _Changes(cst.CSTTransformer):
         self.awaited: set[cst.BaseExpression] = set()
 
     def visit_Await(self, node: cst.Await) -> None:  # noqa: N802 - libcst's name
-        """Remember what is awaited: the await is handed over, not the call in it."""
+        """Remember what is awaited: the await is passed on, not the call in it."""
         self.awaited.add(node.expression)
 
     def leave_Await(self, original_node: cst.Await, updated_node: cst.Await) -> cst.BaseExpression:  # noqa: N802 - libcst's name
-        """Hand an awaited value to its helper."""
+        """Pass an awaited value to its helper."""
         finding = None if _name_of(original_node.expression) == "wait" else self._found(original_node.expression)
         return updated_node if finding is None else self._wrap(finding, updated_node)
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802 - libcst's name
-        """Hand a value to its helper."""
+        """Pass a value to its helper."""
         is_left = original_node in self.awaited or _name_of(original_node) in WITHOUT_CALLBACKS
         finding = None if is_left else self._found(original_node)
         return updated_node if finding is None else self._wrap(finding, updated_node)
@@ -91,7 +91,7 @@ class _Changes(cst.CSTTransformer):
     def leave_ExceptHandler(  # noqa: N802 - libcst's name
         self, original_node: cst.ExceptHandler, updated_node: cst.ExceptHandler
     ) -> cst.ExceptHandler:
-        """Log an error that is swallowed."""
+        """Log a swallowed error."""
         finding = self._found(original_node)
         if finding is None:
             return updated_node
@@ -102,7 +102,7 @@ class _Changes(cst.CSTTransformer):
         return updated_node.with_changes(body=body)
 
     def _found(self, node: cst.CSTNode) -> Finding | None:
-        """Give the finding about exactly this node: in a chain of calls, the inner ones begin where the outer does."""
+        """Return the finding for exactly this node: in a chain of calls, all calls begin at the same place."""
         place = self.get_metadata(PositionProvider, node)
         start = place.start.line, place.start.column
         if isinstance(node, cst.ExceptHandler):
@@ -122,14 +122,14 @@ class _Changes(cst.CSTTransformer):
 
 
 def _name_of(expression: cst.BaseExpression) -> str:
-    """Give the last word of what is called."""
+    """Return the last part of a called name."""
     function = expression.func if isinstance(expression, cst.Call) else expression
     name = function.attr if isinstance(function, cst.Attribute) else function
     return name.value if isinstance(name, cst.Name) else ""
 
 
 def _logged(body: cst.BaseSuite, log_swallowed: str) -> cst.BaseSuite | None:
-    """Put a line into the log before what the handler does; a debug line is left as it is."""
+    """Insert a log call before the body of a handler; a debug line is left as it is."""
     call = cst.Expr(cst.Call(cst.Name(log_swallowed)))
     if isinstance(body, cst.IndentedBlock):
         return _logged_block(body, call)
@@ -147,7 +147,7 @@ def _logged_block(body: cst.IndentedBlock, call: cst.Expr) -> cst.BaseSuite:
 
 
 def _with_helpers(module: cst.Module, helpers: dict[str, NamedHelper]) -> cst.Module:
-    """Put the helpers, and what they import, below the imports of the file."""
+    """Put the helpers, and their imports, below the imports of the file."""
     missing = [helper for helper in helpers.values() if not helper.is_there]
     place = _after_imports(module, {helper.name for helper in helpers.values()})
     for helper in missing:
@@ -168,7 +168,7 @@ def _insert(module: cst.Module, helper: NamedHelper, place: int) -> cst.Module:
 def _set_apart(
     statement: cst.SimpleStatementLine | cst.BaseCompoundStatement,
 ) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
-    """Have two empty lines between the helper and what follows."""
+    """Put two empty lines before a statement."""
     lines = list(statement.leading_lines)
     while lines and lines[0].comment is None:
         lines.pop(0)
@@ -176,7 +176,7 @@ def _set_apart(
 
 
 def _after_imports(module: cst.Module, helpers: set[str]) -> int:
-    """Give the place below the imports, but above the first statement that may call a helper while it is imported."""
+    """Return the place below the imports, but above the first statement that may call a helper at import time."""
     place = 0
     for number, statement in enumerate(module.body):
         if helpers & names_in(statement):

@@ -1,4 +1,4 @@
-"""What `scan --fix` adds to a file: small functions that need nothing but the standard library."""
+"""What `scan --fix` adds to a file: small functions that need only the standard library."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Helper(NamedTuple):
-    """A function, and what it defines on the module's level."""
+    """A function, and the names that it defines at module level."""
 
     source: str
     defines: tuple[str, ...]
     logs: bool
 
     def renamed(self, names: dict[str, str]) -> str:
-        """Give its source with other names for what it defines, and for `logging`."""
+        """Return its source with other names for what it defines, and for `logging`."""
         return re.sub(r"\b\w+\b", lambda found: names.get(found[0], found[0]), self.source)
 
 

@@ -1,4 +1,4 @@
-"""The names of what `scan --fix` adds to a file: names that nothing in the file uses."""
+"""Names for what `scan --fix` adds to a file: names that the file does not use yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NamedHelper(NamedTuple):
 
 
 def names_in(node: cst.CSTNode) -> set[str]:
-    """Give every name in a piece of code, whatever it stands for."""
+    """Return every name in a piece of code, whatever it refers to."""
     return {each.value for each in matchers.findall(node, matchers.Name()) if isinstance(each, cst.Name)}
 
 
@@ -40,7 +40,7 @@ class HelperNames:
         self._statements = {ast.dump(each) for each in ast.parse(wrapper.module.bytes).body}
 
     def of(self, name: str) -> NamedHelper:
-        """Give a helper as it is there already, or under the first names that are free."""
+        """Return a helper as it exists in the file, or under the first free names."""
         helper = HELPERS[name]
         logging = self._logging() if helper.logs else "logging"
         for suffix in _suffixes():
@@ -52,7 +52,7 @@ class HelperNames:
         raise AssertionError("there is always another number")
 
     def _has(self, helper: Helper, names: dict[str, str]) -> bool:
-        """Tell whether an earlier fix added a helper, and nothing else has one of its names."""
+        """Return whether an earlier fix added a helper, and nothing else binds one of its names."""
         statements = {ast.dump(each) for each in ast.parse(helper.renamed(names)).body}
         return statements <= self._statements and all(len(self._scope[names[each]]) == 1 for each in helper.defines)
 
@@ -61,7 +61,7 @@ class HelperNames:
         return next(name for name in names if name not in self._taken or self._is_logging(name))
 
     def _is_logging(self, name: str) -> bool:
-        """Tell whether a name is the standard library's `logging`, wherever the module uses it."""
+        """Return whether a name is the standard library's `logging` throughout the module."""
         found = [getattr(each, "node", None) for each in self._scope[name]] if name in self._scope else []
         return bool(found) and all(node in self._imports_of_logging(name) for node in found)
 

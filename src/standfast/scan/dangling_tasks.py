@@ -1,4 +1,4 @@
-"""Tasks that nobody keeps, and tasks that are kept and never awaited."""
+"""Tasks without a reference, and tasks that are kept but never awaited."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find(view: FileView) -> Iterator[Finding]:
 
 
 def _is_called_back(call: ast.Call, view: FileView) -> bool:
-    """Whether the event loop is told to call create_task itself: it throws away what that returns."""
+    """Return whether the event loop itself calls create_task: it throws away the returned task."""
     function = callback_of(call, view.codebase, view.module)
     if not isinstance(function, ast.Name | ast.Attribute):
         return False
@@ -48,13 +48,13 @@ def _judge(value: ast.expr, call: ast.Call, view: FileView) -> Iterator[Finding]
 
 
 def _is_in_destructor(call: ast.Call, view: FileView) -> bool:
-    """Nothing can be awaited there, and what is closed is garbage already."""
+    """Return whether the call is in `__del__`: nothing can be awaited there, and what it closes is already garbage."""
     function = view.module.function_of(call)
     return function is not None and function.name == "__del__"
 
 
 def _held_while_waiting(value: ast.expr, view: FileView) -> str:
-    """Give the local variable that keeps the task while its function waits: for an event, or for the program's end."""
+    """Return the local variable that keeps the task while its function waits for an event, or for the program's end."""
     parent = view.module.parents[value]
     function = view.module.function_of(value)
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name) or function is None:
@@ -80,7 +80,7 @@ _DIES = "it can be garbage-collected before it ends, its error is never raised, 
 
 
 def _instead(call: ast.Call, view: FileView) -> str:
-    """Write the line with the function and the arguments that stand there, if they are known."""
+    """Return the replacement line with the actual function and arguments, if they are known."""
     work = call.args[0] if call.args else None
     definitions = view.codebase.definitions(work.func, view.module) if isinstance(work, ast.Call) else []
     payload = _payload(work, definitions[0]) if isinstance(work, ast.Call) and len(definitions) == 1 else None
@@ -103,7 +103,7 @@ LONGEST_PAYLOAD = 80
 
 
 def _task_of(call: ast.Call, view: FileView) -> ast.expr | None:
-    """Give the expression whose value is the task that a call starts."""
+    """Return the expression whose value is the task that a call starts."""
     if is_task_maker(call, view.codebase, view.module):
         return call
     for scope in view.codebase.functions.get(view.callee(call), ()):
@@ -117,7 +117,7 @@ def _task_of(call: ast.Call, view: FileView) -> ast.expr | None:
 
 
 def is_task_maker(call: ast.Call, codebase: Codebase, module: ParsedModule) -> bool:
-    """Say whether a call starts a task that only its caller keeps."""
+    """Return whether a call starts a task that only the caller can keep."""
     return _names_task_maker(call.func, codebase, module) and not _is_task_already(call, module)
 
 
@@ -133,7 +133,7 @@ def _names_task_maker(function: ast.expr, codebase: Codebase, module: ParsedModu
 
 
 def _is_task_already(call: ast.Call, module: ParsedModule) -> bool:
-    """ensure_future gives a task back as it is. A name that is read elsewhere, too, is no coroutine."""
+    """Return whether ensure_future gets a task, which it returns unchanged: a name read elsewhere is no coroutine."""
     if last_name(call.func) != "ensure_future" or not call.args or not isinstance(call.args[0], ast.Name):
         return False
     name = call.args[0].id
@@ -142,7 +142,7 @@ def _is_task_already(call: ast.Call, module: ParsedModule) -> bool:
 
 
 def _returns_task(scope: Scope, codebase: Codebase, seen: frozenset[Scope]) -> bool:
-    """Say whether a function of the tree returns a task that it does not keep itself."""
+    """Return whether a function of the tree returns a task that it does not keep itself."""
     if scope in seen or _is_generator_or_decorated(scope):
         return False
     returned = list(returned_values(scope))
@@ -166,7 +166,7 @@ def _is_unkept_task(value: ast.expr, scope: Scope, codebase: Codebase, seen: fro
 
 
 def _is_unkept_name(name: ast.Name, scope: Scope, codebase: Codebase, seen: frozenset[Scope]) -> bool:
-    """Look at a local variable: it must hold a task, and every read of it must be a return or without effect."""
+    """Look at a local variable: it must hold a task, and every read of it must be a return or have no effect."""
     values = [getattr(binding, "value", None) for binding in scope.bindings.get(name.id, ())]
     made = [value for value in values if isinstance(value, ast.Call)]
     if not made or len(made) != len(values):

@@ -1,4 +1,4 @@
-"""What a rule is given: one file, the code base around it, and a way to say what it found."""
+"""What a rule gets: one file, the code base around it, and a way to report a finding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from standfast.scan.scan_rules import Rule
 from standfast.scan.value_use import ValueUse
 
 AWAITED = re.compile(r"\bawait (\w+)\.(enqueue\w*\()")
-"""A verb of standfast, or of a handler, that is awaited."""
+"""An awaited method of standfast, or of a handler."""
 
 
 class FileView:
-    """One file, as the rules look at it."""
+    """One file, as the rules see it."""
 
     def __init__(self, module: ParsedModule, codebase: Codebase, io_calls: IoCalls) -> None:
         self.module = module
@@ -26,13 +26,13 @@ class FileView:
         self.io_calls = io_calls
 
     def callee(self, call: ast.Call) -> str:
-        """Give the full name of what is called, or nothing."""
+        """Return the full name of the called function, or an empty text."""
         return self.codebase.callee(call, self.module) or ""
 
     def finding(
         self, rule: Rule, node: ast.expr | ast.stmt | ast.ExceptHandler, lost: str = "", instead: str = ""
     ) -> Finding:
-        """Say what was found, and where."""
+        """Make a finding: what was found, and where."""
         line = self._line(node.lineno)
         last_line, last_offset = _end(node)
         return Finding(
@@ -50,7 +50,7 @@ class FileView:
         )
 
     def _written(self, instead: str, node: ast.AST) -> str:
-        """Write the advice as it can stand there: where nothing can be awaited, as a plain call."""
+        """Adapt the advice to its place: where nothing can be awaited, it becomes a plain call."""
         inside = next((each for each in self.module.ancestors(node) if isinstance(each, Function | ast.Lambda)), None)
         return instead if isinstance(inside, ast.AsyncFunctionDef) else AWAITED.sub(r"\1.sync.\2", instead)
 
@@ -58,7 +58,7 @@ class FileView:
         return self.module.lines[number - 1] if number <= len(self.module.lines) else ""
 
     def cleans_up(self, node: ast.AST) -> bool:
-        """Say whether a node stands in a function that puts things away."""
+        """Return whether a node is in a function that cleans up."""
         names = [each.name for each in self.module.ancestors(node) if isinstance(each, Function)]
         return any(part in name.lower() for name in names for part in CLEAN_UP_NAMES)
 
@@ -67,16 +67,16 @@ CLEAN_UP_NAMES = (
     *("close", "stop", "shutdown", "shut_down", "cancel", "exit__", "cleanup", "clean_up", "teardown", "tear_down"),
     *("disconnect", "__del__", "terminate", "dispose", "release", "kill", "abort", "finalize"),
 )
-"""What stands in the names of functions that put things away."""
+"""Parts of the names of functions that clean up."""
 
 
 def _end(node: ast.expr | ast.stmt | ast.ExceptHandler) -> tuple[int, int]:
-    """Give the line and the offset where an expression ends; of a statement, where it begins."""
+    """Return the line and offset where an expression ends; for a statement, where it begins."""
     if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
         return node.end_lineno, node.end_col_offset
     return node.lineno, node.col_offset
 
 
 def _column(line: str, offset: int) -> int:
-    """Give a column that counts characters from 1; the parser counts bytes from 0."""
+    """Return a column that counts characters from 1; the parser counts bytes from 0."""
     return len(line.encode()[:offset].decode(errors="ignore")) + 1

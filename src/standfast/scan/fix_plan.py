@@ -23,7 +23,7 @@ class Change(NamedTuple):
     fixed: list[Finding]
 
     def diff(self) -> Iterator[str]:
-        """Give the lines of a unified diff."""
+        """Yield the lines of a unified diff."""
         before, after = (_lines(text) for text in (self.before, self.after))
         name = self.path.as_posix()
         yield from difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm="")
@@ -49,7 +49,7 @@ def plan(findings: list[Finding]) -> list[Change]:
 
 
 def write(change: Change) -> None:
-    """Replace a file whole, or not at all."""
+    """Replace a whole file, or nothing."""
     if change.path.read_bytes() != change.before:
         raise ConfigurationError(f"{change.path} was changed meanwhile; scan again")
     target = change.path.resolve()
@@ -60,4 +60,4 @@ def write(change: Change) -> None:
         Path(name).chmod(target.stat().st_mode & 0o7777)
         Path(name).replace(target)
     finally:
-        Path(name).unlink(missing_ok=True)  # it has gone where everything went well
+        Path(name).unlink(missing_ok=True)  # after success, it has been moved

@@ -1,4 +1,4 @@
-"""`# standfast: ignore[rule] reason`: findings that somebody has answered for, at the end of the line or above it."""
+"""`# standfast: ignore[rule] reason`: accepted findings, marked at the end of the line or above it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.scan.scan_rules import BAD_IGNORE, RULES, UNUSED_IGNORE, Rule
 
 MARK = "standfast: ignore"
 COMMENT = re.compile(r"#\s*standfast:\s*ignore(?:\[(?P<rules>[^\]]*)\])?(?P<reason>.*?)(?=\s#\s*[A-Za-z]|$)")
-"""It may stand behind another comment, and another one may follow it: `# noqa: RUF006  # standfast: ignore[…] …`."""
+"""It may follow another comment, and another may follow it: `# noqa: RUF006  # standfast: ignore[…] …`."""
 WORD = re.compile(r"\w{2,}")
 
 
@@ -24,14 +24,14 @@ class Ignore(NamedTuple):
     line: int
     column: int
     covers: int
-    """The line that it speaks about: its own, or the next one with code if it stands alone."""
+    """The line that it applies to: its own, or if it stands alone, the next one with code."""
     rules: frozenset[str]
     reason: str
     code: str
 
     @property
     def problem(self) -> str | None:
-        """Say why the comment does not count."""
+        """Return why the comment does not count; None if it does."""
         if not self.rules:
             return "The ignore comment names no rule: # standfast: ignore[rule] reason"
         unknown = sorted(self.rules - RULES.keys())
@@ -41,7 +41,7 @@ class Ignore(NamedTuple):
 
 
 def apply(module: ParsedModule, findings: list[Finding]) -> tuple[list[Finding], int]:
-    """Leave out what comments answer for, add what is wrong with comments, and count what was left out."""
+    """Remove findings that comments cover, add problems with the comments, and count what was removed."""
     if MARK not in module.source:
         return findings, 0
     ignores = list(_comments(module))

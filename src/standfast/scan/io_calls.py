@@ -1,4 +1,4 @@
-"""Which calls in a piece of code talk to the network or write, looked for through functions of the tree."""
+"""Which calls in a piece of code use the network or write, searched through functions of the tree."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from standfast.scan.known_names import is_network, sends, writes
 from standfast.scan.parsed_module import ParsedModule, Scope
 
 DEEPEST = 2
-"""How many functions of the tree are followed, one inside the other."""
+"""How many nested calls into functions of the tree are followed."""
 
 
 class IoCalls:
-    """Looks for input and output."""
+    """Searches for input and output."""
 
     def __init__(self, codebase: Codebase) -> None:
         self.codebase = codebase
         self._known: dict[tuple[str, str], str | None] = {}
 
     def network(self, body: Iterable[ast.AST], module: ParsedModule, depth: int = DEEPEST) -> str | None:
-        """Give the first call that talks to another machine."""
+        """Return the first call that talks to another machine."""
         return self._first(body, module, self._is_network, depth)
 
     def changes(self, body: Iterable[ast.AST], module: ParsedModule, depth: int = DEEPEST) -> str | None:
-        """Give the first call that sends or writes."""
+        """Return the first call that sends or writes."""
         return self._first(body, module, self._is_change, depth)
 
     def sends(self, body: Iterable[ast.AST], module: ParsedModule, depth: int = DEEPEST) -> str | None:
-        """Give the first call that changes something on another machine."""
+        """Return the first call that changes something on another machine."""
         return self._first(body, module, self._is_sending, depth)
 
     def _is_sending(self, call: ast.Call, name: str) -> bool:
@@ -67,7 +67,7 @@ Wanted = Callable[[ast.Call, str], bool]
 
 
 def calls_in(body: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    """Give every call in some code, but not those in functions that are defined there."""
+    """Yield every call in some code, except in functions defined inside it."""
     for statement in body:
         if isinstance(statement, ast.Call):
             yield statement
@@ -76,7 +76,7 @@ def calls_in(body: Iterable[ast.AST]) -> Iterator[ast.Call]:
 
 
 def opens_for(call: ast.Call, name: str, modes: str) -> bool:
-    """Say whether a call opens a file in one of these modes."""
+    """Return whether a call opens a file in one of these modes."""
     is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "open" and name != "os.open"
     if name not in {"builtins.open", "io.open"} and not is_method:
         return False
@@ -87,5 +87,5 @@ def opens_for(call: ast.Call, name: str, modes: str) -> bool:
 
 
 def shown_call(call: ast.Call) -> str:
-    """Give a call for people: its name, without arguments."""
+    """Return a call in readable form: its name, without arguments."""
     return f"{ast.unparse(call.func)}()"

@@ -1,4 +1,4 @@
-"""Names of the standard library and of well-known packages that the rules know."""
+"""Names from the standard library and well-known packages that the rules know."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAME = {
 
 
 def same(name: str) -> str:
-    """Give one spelling for names that mean the same."""
+    """Return one spelling for names that mean the same."""
     if name.startswith("asyncio."):
         name = _ASYNCIO_PARTS.sub("asyncio.", name, count=1)
         if name in _LOOPS:
@@ -71,7 +71,7 @@ CALLBACKS: dict[str, tuple[int, str]] = {
     "weakref.finalize": (1, "func"),
     "asyncio.to_thread": (0, "func"),
 }
-"""Functions that call what they are given without await, and the place of the argument."""
+"""Functions that call their argument without await, with the argument's position and name."""
 CALLBACK_METHODS: dict[str, int] = {
     "call_soon": 0,
     "call_later": 1,
@@ -83,7 +83,7 @@ CALLBACK_METHODS: dict[str, int] = {
     "run_in_executor": 1,
     "add_done_callback": 0,
 }
-"""Methods of event loops and tasks that do the same."""
+"""Methods of event loops and tasks that do the same, with the argument's position."""
 
 BACKGROUND_TASKS = "fastapi.BackgroundTasks()"
 BACKGROUND_TASK = frozenset({"starlette.background.BackgroundTask", "fastapi.background.BackgroundTask"})
@@ -95,7 +95,7 @@ _HTTP_OWNERS = frozenset(
     | {"httpx2", "httpx2.Client()", "httpx2.AsyncClient()"}
 )
 CLIENTS = frozenset(name.removesuffix("()") for name in _HTTP_OWNERS if name.endswith("()"))
-"""Classes that send HTTP requests and do not raise for a status by themselves."""
+"""Classes that send HTTP requests and do not raise for a status on their own."""
 _NETWORK = frozenset(
     {
         *("urllib.request.urlopen", "urllib.request.urlretrieve", "aiohttp.request", "socket.create_connection"),
@@ -123,13 +123,13 @@ CLEAN_UP = frozenset(
 
 
 def http_verb(name: str) -> str | None:
-    """Give the verb of an HTTP call that answers with a response and does not raise for its status."""
+    """Return the verb of an HTTP call that returns a response and does not raise for its status."""
     owner, _, verb = name.rpartition(".")
     return verb if owner in _HTTP_OWNERS and verb in HTTP_READS | HTTP_SENDS else None
 
 
 def is_network(name: str) -> bool:
-    """Say whether a function talks to another machine."""
+    """Return whether a function talks to another machine."""
     if name in _NETWORK or http_verb(name):
         return True
     owner, _, verb = name.rpartition(".")
@@ -142,7 +142,7 @@ _CONNECTS = frozenset({"connect", "create_connection", "open_connection"})
 
 
 def sends(name: str) -> bool:
-    """Say whether a function changes something on another machine."""
+    """Return whether a function changes something on another machine."""
     verb = name.rpartition(".")[2]
     return is_network(name) and verb not in HTTP_READS | {"urlopen", "urlretrieve", *_CONNECTS}
 
@@ -153,7 +153,7 @@ _DATABASES = ("sqlite3.connect()", "psycopg.connect()", "psycopg2.connect()", "p
 
 
 def writes(name: str) -> bool:
-    """Say whether a function writes a file or a database."""
+    """Return whether a function writes a file or a database."""
     owner, _, verb = name.rpartition(".")
     if name in _WRITES or (verb in _WRITE_METHODS and owner.startswith("pathlib.")):
         return True

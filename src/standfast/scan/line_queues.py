@@ -18,7 +18,7 @@ REMOVERS = frozenset({"os.remove", "os.unlink", "os.rename", "os.replace", "os.t
 
 
 def find(view: FileView) -> Iterator[Finding]:
-    """Compare who appends to a file with who reads and empties it, in this file or in another one of the tree."""
+    """Match code that appends to a file with code that reads and empties it, in this file or another of the tree."""
     if "json" not in view.module.source:
         return
     for call in view.module.nodes(ast.Call):
@@ -28,7 +28,7 @@ def find(view: FileView) -> Iterator[Finding]:
 
 @lru_cache(maxsize=1)
 def emptied_files(codebase: Codebase) -> frozenset[str]:
-    """Give the files that are emptied by modules that read JSON."""
+    """Return the files that are emptied by modules that read JSON."""
     readers = [each for each in codebase.parsed if "json" in each.source and _reads_json(each, codebase)]
     return frozenset(
         file for each in readers for call in each.nodes(ast.Call) for file in _emptied(call, each, codebase)
@@ -55,7 +55,7 @@ def _emptied(call: ast.Call, module: ParsedModule, codebase: Codebase) -> Iterat
 
 
 def _file(call: ast.Call, module: ParsedModule, codebase: Codebase) -> str:
-    """Give one name for the file that a call is about, wherever it is spelled."""
+    """Return one name for the file that a call accesses, however it is spelled."""
     path = _path(call)
     match path:
         case ast.Constant(value=str() as text):
@@ -75,7 +75,7 @@ def _is_local(name: ast.Name, module: ParsedModule) -> bool:
 
 
 def _constant(name: str, module: ParsedModule, codebase: Codebase) -> str:
-    """Give a name of a module the spelling of the module that it is imported from."""
+    """Return a canonical spelling for a module's name: that of the module it is imported from."""
     for binding in module.scope.bindings.get(name, ()):
         if isinstance(binding, Imported):
             owner, _, last = binding.name.rpartition(".")
@@ -85,7 +85,7 @@ def _constant(name: str, module: ParsedModule, codebase: Codebase) -> str:
 
 
 def _path(call: ast.Call) -> ast.expr | None:
-    """Give the file that a call is about, as it is written."""
+    """Return the expression for the file that a call accesses."""
     if isinstance(call.func, ast.Attribute) and call.func.attr in {*REMOVES, "open"} and not _is_of_os(call.func):
         return call.func.value
     return call.args[0] if call.args else None

@@ -1,4 +1,4 @@
-"""Coroutines that are never awaited, async functions handed to plain callers, and gathers that nobody awaits."""
+"""Coroutines that are never awaited, async functions passed to plain callers, and gathers that are never awaited."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.scan.scan_rules import ASYNC_CALLBACK, LOST_COROUTINE, LOST_GATHE
 from standfast.scan.value_use import Fate, callback_of, is_called_back, last_name
 
 TRANSPARENT = frozenset({"staticmethod", "classmethod", "override", "abstractmethod", "final", "overload", "wraps"})
-"""Decorators that leave an async function one."""
+"""Decorators after which an async function is still one."""
 
 
 def find(view: FileView) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def _is_coroutine(name: str, codebase: Codebase) -> bool:
 
 
 def is_coroutine_function(scope: Scope) -> bool:
-    """Say whether calling a function gives a coroutine."""
+    """Return whether calling a function returns a coroutine."""
     node = scope.node
     if not isinstance(node, ast.AsyncFunctionDef):
         return False
@@ -96,7 +96,7 @@ def _submitted(call: ast.Call, view: FileView) -> ast.expr | None:
 
 
 def is_submit(call: ast.Call, view: FileView) -> bool:
-    """Say whether a call hands a function to an executor."""
+    """Return whether a call passes a function to an executor."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"submit", "map"}:
         return False
     owner = call.func.value

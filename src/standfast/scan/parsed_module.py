@@ -19,7 +19,7 @@ class Imported(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """Bound to the value of an expression, or to what it gives when it is entered by `with`."""
+    """Bound to the value of an expression, or to what `with` binds when it enters it."""
 
     value: ast.expr
     scope: Scope
@@ -39,7 +39,7 @@ class Defined(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """The first argument of a method: the object, or its class."""
+    """The first argument of a method: the instance, or its class."""
 
     name: str
 
@@ -62,7 +62,7 @@ class Scope:
         """The path inside the module: `Class.method`; empty for the module itself."""
         self.bindings: defaultdict[str, list[Binding]] = defaultdict(list)
         self.attributes: defaultdict[str, list[Binding]] = defaultdict(list)
-        """Of a class: what its methods assign to attributes of `self`."""
+        """For a class: what its methods assign to attributes of `self`."""
         self.loads: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self.outer: set[str] = set()
         """Names that are declared global or nonlocal."""
@@ -74,7 +74,7 @@ class Scope:
         return f"{self.module.name}.{self.name}" if self.name else self.module.name
 
     def names_read(self, name: str) -> Iterator[ast.Name]:
-        """Give every place where a name of this scope is read, in it or in what stands inside it."""
+        """Yield every place where a name of this scope is read, in it or in scopes inside it."""
         yield from self.loads.get(name, ())
         for scope in self.inner:
             if name not in scope.bindings or name in scope.outer:
@@ -82,7 +82,7 @@ class Scope:
 
 
 class ParsedModule:
-    """A file, parsed, with an index of what the rules ask for."""
+    """A parsed file, with an index of what the rules ask for."""
 
     def __init__(self, path: Path, shown: str, name: str, source: str) -> None:
         self.path = path
@@ -100,23 +100,23 @@ class ParsedModule:
         _Reader(self).read()
 
     def nodes(self, kind: type[Node]) -> list[Node]:
-        """Give every node of one kind, in the order of the file."""
+        """Return every node of one kind, in the order of the file."""
         return [node for node in self.by_kind.get(kind, ()) if isinstance(node, kind)]
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """Give the scope that a node stands in."""
+        """Return the innermost scope that contains a node."""
         while node not in self.scopes:
             node = self.parents[node]
         return self.scopes[node]
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Give what a node stands in, the nearest first."""
+        """Yield the nodes that contain a node, the innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
 
     def function_of(self, node: ast.AST) -> Function | None:
-        """Give the function that a node stands in."""
+        """Return the innermost function that contains a node."""
         return next((each for each in self.ancestors(node) if isinstance(each, Function)), None)
 
 
@@ -134,7 +134,7 @@ BINDING = frozenset(
 
 
 class _Reader:
-    """Walks a tree once. It keeps its own stack: a tree may be deeper than Python's."""
+    """Walks a tree once, with a stack of its own: a tree may be deeper than Python's recursion limit."""
 
     def __init__(self, module: ParsedModule) -> None:
         self.module = module
@@ -154,7 +154,7 @@ class _Reader:
                 stack.append((child, inner))
 
     def _enter(self, node: ast.AST, scope: Scope) -> Scope:
-        """Note what a node binds or reads, and give the scope of what stands in it."""
+        """Record what a node binds or reads, and return the scope of its children."""
         match node:
             case ast.Name():
                 return self._name(node, scope)
@@ -273,7 +273,7 @@ class _Reader:
 
 
 def _value_given(parent: ast.AST, target: ast.expr) -> ast.expr | None:
-    """Give the expression that a target is bound to, if it is bound to the whole of it."""
+    """Return the expression that a target is bound to, if it is bound to all of it."""
     if isinstance(parent, ast.Assign) and target in parent.targets:
         return parent.value
     if isinstance(parent, ast.NamedExpr):

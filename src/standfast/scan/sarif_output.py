@@ -1,4 +1,4 @@
-"""The findings as SARIF 2.1.0, which code hosts and editors show beside the code."""
+"""The findings as SARIF 2.1.0, which code hosts and editors show next to the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INDEX = {name: number for number, name in enumerate(RULES)}
 
 
 def log(result: ScanResult, version: str) -> dict[str, Any]:
-    """Give the whole document."""
+    """Return the whole document."""
     driver = {"name": "standfast", "version": version, "rules": [_rule(rule) for rule in RULES.values()]}
     run = {
         "tool": {"driver": driver},
@@ -61,7 +61,7 @@ def _uri(path: str) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Stay the same when lines move."""
+    """Return a hash that stays the same when lines move."""
     parts = (finding.rule, finding.path, finding.scope, " ".join(finding.code.split()))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 

@@ -1,7 +1,7 @@
-"""The baseline: findings that are known already. A new scan shows only what came since.
+"""The baseline: findings that are already known. A new scan shows only later ones.
 
-A finding is recognised by its rule, its file, its function and its line of code, never by the line's number. If a
-function was renamed or a file moved, the rest is enough.
+A finding is recognised by its rule, file, function and line of code, never by its line number. If a function was
+renamed or a file moved, the other parts are enough.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 class KnownFinding(msgspec.Struct, frozen=True, order=True):
-    """What a finding is recognised by. The path is relative to the baseline's own directory."""
+    """The parts by which a finding is recognised. The path is relative to the baseline's own directory."""
 
     path: str
     rule: str
@@ -29,7 +29,7 @@ class KnownFinding(msgspec.Struct, frozen=True, order=True):
 
 
 class Baseline(msgspec.Struct):
-    """The file."""
+    """The baseline file."""
 
     version: int
     findings: list[KnownFinding]
@@ -45,14 +45,14 @@ LIKENESSES: tuple[Likeness, ...] = (
 
 
 def write(file: Path, findings: list[Finding]) -> None:
-    """Make today's findings the known ones."""
+    """Make the given findings the known ones."""
     known = sorted(_known(finding, file) for finding in findings)
     content = msgspec.json.format(msgspec.json.encode(Baseline(VERSION, known)), indent=1)
     file.write_bytes(content + b"\n")
 
 
 def new_since(file: Path, findings: list[Finding]) -> list[Finding]:
-    """Give the findings that the baseline does not have."""
+    """Return the findings that are not in the baseline."""
     pairs = [(finding, _known(finding, file)) for finding in findings]
     left = Counter(_load(file).findings)
     for likeness in LIKENESSES:

@@ -1,4 +1,4 @@
-"""The rules: what each looks for, what is lost there, and what to write instead."""
+"""The rules: what each finds, what is lost there, and what to write instead."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Rank(Enum):
 
     @property
     def order(self) -> int:
-        """0 is the worst."""
+        """The position of the rank; 0 is the worst."""
         return list(Rank).index(self)
 
     def includes(self, other: Rank) -> bool:
-        """Say whether the other is as bad as this one, or worse."""
+        """Return whether the other rank is as bad as this one, or worse."""
         return other.order <= self.order
 
 
@@ -33,15 +33,15 @@ MEANINGS = {
 
 
 class Rule(NamedTuple):
-    """One thing that is looked for."""
+    """One kind of mistake that the scan finds."""
 
     id: str
     rank: Rank
     title: str
     lost: str
-    """What is lost, in one sentence, unless the finding has its own."""
+    """What is lost, in one sentence; a finding may replace it."""
     instead: str
-    """The line of standfast that replaces it."""
+    """The line of standfast that replaces the code."""
 
 
 _ENQUEUE = "await handler.enqueue({...})"

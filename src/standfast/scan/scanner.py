@@ -1,4 +1,4 @@
-"""The scan: read every file, then let every rule look at every file with the whole tree in sight."""
+"""The scan: read every file, then apply every rule to every file, with the whole tree at hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FINDERS = (
 
 
 def scan(paths: Sequence[Path], exclude: Sequence[str] = ()) -> ScanResult:
-    """Look at every Python file under these paths."""
+    """Scan every Python file under these paths."""
     with _without_collection():
         files = [read(path, root) for path, root in python_files(paths, exclude)]
         parsed = [each for each in files if not isinstance(each, Unreadable)]
@@ -58,7 +58,7 @@ def _look(view: FileView) -> tuple[list[Finding], int]:
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """Keep one finding for a place: two names for one loss help nobody."""
+    """Keep one finding per place: two names for one loss help nobody."""
     by_place: dict[tuple[int, int], Finding] = {}
     for finding in sorted(findings, key=_worst_first):
         by_place.setdefault((finding.line, finding.column), finding)
@@ -71,7 +71,7 @@ def _worst_first(finding: Finding) -> tuple[int, str, int, int]:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Millions of nodes are made and none is garbage: collecting it takes a third of the time."""
+    """Disable garbage collection: none of the millions of nodes is garbage, and it takes a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

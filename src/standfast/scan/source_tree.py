@@ -1,4 +1,4 @@
-"""The files of a scan: which there are, what their modules are called, and which cannot be read."""
+"""The files of a scan: which exist, what their modules are called, and which cannot be read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from standfast.scan.code_finding import Unreadable
 from standfast.scan.parsed_module import ParsedModule
 
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env", "build", "dist"})
-"""Directories that hold nobody's own code. Those that start with a dot are skipped, too."""
+"""Directories without code of the project's own. Those that start with a dot are skipped, too."""
 
 
 def python_files(paths: Sequence[Path], exclude: Sequence[str] = ()) -> list[tuple[Path, Path]]:
-    """Give every file with the path that it was found under; a file that you name is read whatever its suffix."""
+    """Return every file with the path it was found under; a file that you name is read whatever its suffix."""
     found: dict[Path, Path] = {}
     for root in paths:
         if not root.exists():
@@ -42,7 +42,7 @@ def _is_excluded(path: Path, patterns: Iterable[str]) -> bool:
 
 
 def read(path: Path, root: Path) -> tuple[ParsedModule, set[str]] | Unreadable:
-    """Parse one file, and give the names that other files may import it by."""
+    """Parse one file; return it with the names that other files may import it by."""
     try:
         source = _text(path.read_bytes())
         module = ParsedModule(path, shown_path(path), package_name(path), source)
@@ -60,14 +60,14 @@ def _text(raw: bytes) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Give a path as people and editors read it: from the current directory, if it is there."""
+    """Return a path for people and editors: relative to the current directory, if it is below it."""
     absolute = path.absolute()
     here = Path.cwd()
     return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()
 
 
 def package_name(path: Path) -> str:
-    """Give the dotted name of a file by the packages it stands in."""
+    """Return the dotted name of a file, from the packages that contain it."""
     absolute = path.absolute()
     parts = [] if absolute.name == "__init__.py" else [absolute.stem]
     directory = absolute.parent
@@ -78,7 +78,7 @@ def package_name(path: Path) -> str:
 
 
 def _relative_names(path: Path, root: Path) -> Iterator[str]:
-    """Give the names by which a file without packages around it is imported."""
+    """Yield the names by which a file outside of packages is imported."""
     for start in {root if root.is_dir() else root.parent, Path()}:
         if path.absolute().is_relative_to(start.absolute()):
             parts = path.absolute().relative_to(start.absolute()).with_suffix("").parts

@@ -17,12 +17,12 @@ from standfast.scan.value_use import is_logging, last_name
 NETWORK_ERRORS = frozenset(
     {"RequestException", "HTTPError", "RequestError", "ClientError", "URLError", "TransportError"}
 )
-"""Errors that HTTP libraries raise for everything that can go wrong with a request."""
+"""Errors that HTTP libraries raise for anything that can go wrong with a request."""
 LOST_SENDS = frozenset(
     {"ConnectionError", "Timeout", "ConnectTimeout", "ReadTimeout", "TimeoutException", "ConnectError", "TimeoutError"}
     | {"OSError", "SMTPException", "NetworkError", "ClientConnectionError", "ClientConnectorError", "RedisError"}
 )
-"""Errors after which something that was sent did not arrive. For a read they are the ordinary case."""
+"""Errors after which a sent message did not arrive. For a read, they are ordinary."""
 QUIET = frozenset({"debug", "trace"})
 
 
@@ -51,11 +51,11 @@ def _swallowed(attempt: ast.Try, view: FileView) -> Iterator[Finding]:
 
 
 FAILED_READ = SWALLOWED_ERROR._replace(rank=Rank.NOTE)
-"""A read that fails loses no work."""
+"""A failed read loses no work."""
 
 
 def _posts(attempt: ast.Try, view: FileView) -> bool:
-    """Whether the function makes a request of urllib that has a body or a method of its own."""
+    """Return whether the function makes a urllib request with a body or an explicit method."""
     function = view.module.function_of(attempt) or view.module.tree
     calls = [each for each in ast.walk(function) if isinstance(each, ast.Call)]
     requests = [each for each in calls if view.callee(each) in {"urllib.request.Request", "urllib.request.urlopen"}]
@@ -70,7 +70,7 @@ def _has_body(call: ast.Call) -> bool:
 
 
 def _stores_result(body: list[ast.stmt]) -> bool:
-    """Whether what is read goes into an attribute or an item: it had a value before, and keeps it."""
+    """Return whether the result goes into an attribute or an item, which keeps its earlier value on failure."""
     nodes = (node for each in body for node in ast.walk(each))
     return any(isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store) for each in nodes)
 
@@ -98,7 +98,7 @@ def _returns_none(statement: ast.stmt) -> bool:
 
 
 def _answers(handler: ast.ExceptHandler, view: FileView) -> bool:
-    """Whether the function returns something else on another way: then None or False tells the caller."""
+    """Return whether another path of the function returns something else: then None or False informs the caller."""
     function = view.module.function_of(handler)
     returns = [each for each in own_nodes(function) if isinstance(each, ast.Return)] if function else []
     return any(each.value is not None and not _returns_none(each) for each in returns)
@@ -116,7 +116,7 @@ def _says_nothing(statement: ast.stmt) -> bool:
 
 
 def _has_fallback(block: ast.stmt, body: list[ast.stmt], view: FileView) -> bool:
-    """Whether the code goes on another way if the block fails: what it would have given is looked at afterwards."""
+    """Return whether the code has another path if the block fails: its result is checked afterwards."""
     if _is_tried_again(block, view) or any(_leaves(node) for each in body for node in ast.walk(each)):
         return True
     function = view.module.function_of(block) or view.module.tree
@@ -128,13 +128,13 @@ def _has_fallback(block: ast.stmt, body: list[ast.stmt], view: FileView) -> bool
 
 
 def _is_tried_again(block: ast.stmt, view: FileView) -> bool:
-    """Whether a while loop comes back to it: polling is no loss."""
+    """Return whether a while loop repeats the block: polling loses nothing."""
     around = (each for each in view.module.ancestors(block) if isinstance(each, ast.While | ast.For | Function))
     return isinstance(next(around, None), ast.While)
 
 
 def _leaves(node: ast.AST) -> bool:
-    """Whether success leaves the function or the loop, so that what follows is for failure."""
+    """Return whether success leaves the function or the loop, so that the code after it is for failure."""
     return isinstance(node, ast.Break | ast.Return | ast.Yield)
 
 

@@ -21,7 +21,7 @@ class Line(NamedTuple):
 
 
 def report(result: ScanResult) -> Iterator[Line]:
-    """Give every line of the report."""
+    """Yield every line of the report."""
     for rank, group in groupby(result.findings, key=lambda finding: finding.rank):
         found = list(group)
         yield Line(f"{rank.value} ({len(found)}): {MEANINGS[rank]}", COLOURS[rank], bold=True)
@@ -41,7 +41,7 @@ def _finding(finding: Finding) -> Iterator[Line]:
 
 
 def summary(result: ScanResult) -> str:
-    """Give the last line: how much was found in how much code."""
+    """Return the last line: how many findings, in how much code."""
     parts = [f"{_count(len(result.findings), 'finding')} in {_count(result.files, 'file')}, {result.lines} lines"]
     parts += [f"{result.ignored} ignored by comments"] if result.ignored else []
     parts += [f"{result.known} in the baseline"] if result.known else []

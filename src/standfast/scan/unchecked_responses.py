@@ -1,4 +1,4 @@
-"""HTTP responses whose status is only logged, or not looked at."""
+"""HTTP responses whose status is only logged, or never checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find(view: FileView) -> Iterator[Finding]:
 
 @lru_cache(maxsize=1)
 def raising_libraries(codebase: Codebase) -> frozenset[str]:
-    """Give the HTTP libraries of whose client the tree has a subclass that raises for a status."""
+    """Return the HTTP libraries for which the tree has a client subclass that raises for a status."""
     return frozenset(_library(base) for scope in codebase.classes.values() for base in _raising(scope, codebase))
 
 
@@ -37,7 +37,7 @@ def _library(name: str) -> str:
 
 
 def _raising(scope: Scope, codebase: Codebase) -> list[str]:
-    """Give the HTTP clients that a class extends, if it raises for a status."""
+    """Return the HTTP clients that a class extends, if it raises for a status."""
     bases = scope.node.bases if isinstance(scope.node, ast.ClassDef) else []
     clients = [name for each in bases if (name := codebase.meaning(each, scope.parent or scope)) in CLIENTS and name]
     inside = ast.walk(scope.node) if clients else ()

@@ -1,4 +1,4 @@
-"""Errors that are collected and never read: gathers, waits, and futures of executors."""
+"""Errors that are collected and never read: in gathers, waits, and futures of executors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from standfast.scan.value_use import CALLED_BACK, FILLS, Fate, is_called_back, l
 
 
 def find(view: FileView) -> Iterator[Finding]:
-    """Look at every call that gathers results or gives a future."""
+    """Look at every call that gathers results or returns a future."""
     for call in view.module.nodes(ast.Call):
         name = view.callee(call)
         if name in {GATHER, WAIT}:
@@ -36,7 +36,7 @@ def _unread_gather(call: ast.Call, name: str, view: FileView) -> Iterator[Findin
 
 
 def _written_out(call: ast.Call, view: FileView) -> Iterator[ast.expr]:
-    """Give what is waited for, a list that stands in a name as it was made."""
+    """Yield the awaited expressions; for a list in a variable, the expression that made it."""
     for each in call.args:
         node = each.value if isinstance(each, ast.Starred) else each
         bindings = view.module.scope_of(node).bindings.get(node.id, []) if isinstance(node, ast.Name) else []
@@ -52,7 +52,7 @@ def _collects_errors(call: ast.Call, name: str, view: FileView) -> bool:
 
 
 def _starts_tasks(node: ast.expr, view: FileView) -> bool:
-    """Whether all that is waited for is started here: whoever waits for others' tasks need not read them."""
+    """Return whether all awaited tasks are started here: code that waits for other code's tasks need not read them."""
     match node:
         case ast.List() | ast.Set() | ast.Tuple():
             return bool(node.elts) and all(_starts_tasks(each, view) for each in node.elts)
@@ -78,7 +78,7 @@ def _is_result_dropped(call: ast.Call, view: FileView) -> bool:
 
 
 def _is_only_counted(awaited: ast.Await, view: FileView) -> bool:
-    """Whether the results get names that are only given to `len`: how many there are says nothing about errors."""
+    """Return whether the results go only to `len`: their number says nothing about errors."""
     statement = view.module.parents[awaited]
     scope = view.module.scope_of(awaited)
     if not isinstance(statement, ast.Assign) or isinstance(scope.node, ast.Module | ast.ClassDef):
@@ -96,7 +96,7 @@ def _is_count(module: ParsedModule, name: ast.Name) -> bool:
 
 
 def _is_clean_up(call: ast.Call, view: FileView) -> bool:
-    """Say whether the call only waits for what was cancelled or closed."""
+    """Return whether the call only waits for something that was cancelled or closed."""
     function = view.module.function_of(call)
     if function is None or view.cleans_up(call) or _is_in_finally(call, view):
         return True
@@ -116,7 +116,7 @@ def _is_in_finally(call: ast.Call, view: FileView) -> bool:
 
 
 def _is_read_later(call: ast.Call, view: FileView) -> bool:
-    """Whether the tasks are looked at one by one, after the gather or by who keeps them."""
+    """Return whether the tasks are examined one by one, after the gather or by the code that keeps them."""
     given = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
     if any(_belong_to_others(each, view) or _all_have_callbacks(each, view) for each in given):
         return True
@@ -127,7 +127,7 @@ def _is_read_later(call: ast.Call, view: FileView) -> bool:
 
 
 def _all_have_callbacks(node: ast.expr, view: FileView) -> bool:
-    """Whether every task that is put into a list has a callback, which is told of its error."""
+    """Return whether every task put into a list has a callback, which gets its error."""
     if not isinstance(node, ast.Name):
         return False
     uses = [view.module.parents[each] for each in view.module.scope_of(node).names_read(node.id)]
@@ -137,7 +137,7 @@ def _all_have_callbacks(node: ast.expr, view: FileView) -> bool:
 
 
 def _has_callbacks(node: ast.expr, view: FileView) -> bool:
-    """Whether a task has a callback, or each of those that a function of the tree gives."""
+    """Return whether a task has a callback, or if a function of the tree makes it, whether that adds one."""
     if isinstance(node, ast.Name):
         return is_called_back(node, view.module)
     if not isinstance(node, ast.Call):
@@ -147,7 +147,7 @@ def _has_callbacks(node: ast.expr, view: FileView) -> bool:
 
 
 def _gives_callbacks(maker: Scope) -> bool:
-    """Whether a function gives each of its tasks a callback."""
+    """Return whether a function adds a callback to each of its tasks."""
     called = [
         each.func.attr
         for each in own_nodes(maker.node)
@@ -157,7 +157,7 @@ def _gives_callbacks(maker: Scope) -> bool:
 
 
 def _belong_to_others(node: ast.expr, view: FileView) -> bool:
-    """Whether these are tasks that something keeps already: whoever only waits for them need not read them."""
+    """Return whether these tasks are already kept elsewhere: code that only waits for them need not read them."""
     match node:
         case ast.Attribute():
             return True
@@ -173,7 +173,7 @@ def _belong_to_others(node: ast.expr, view: FileView) -> bool:
 
 
 def _gives_what_it_takes(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> bool:
-    """Whether a comprehension only chooses: it gives the loop's variable, or a wrapper of it."""
+    """Return whether a comprehension only selects: its element is the loop variable, or a wrapper of it."""
     element = node.elt
     if isinstance(element, ast.Call) and last_name(element.func) in {"wrap_future", "shield"} and element.args:
         element = element.args[0]
@@ -241,13 +241,13 @@ UNKNOWN_WORK = DROPPED_FUTURE._replace(
 
 
 def _is_known(functions: list[ast.expr], view: FileView) -> bool:
-    """Whether what is called can be followed: what cannot may well catch its own errors."""
+    """Return whether the called functions can be followed: those that cannot may catch their own errors."""
     named = [each.func if isinstance(each, ast.Call) else each for each in functions]
     return all(isinstance(each, ast.Lambda) or _is_known_name(each, view) for each in named)
 
 
 def _is_known_name(function: ast.expr, view: FileView) -> bool:
-    """Whether it names a function or a class; what is only declared to be callable may be any function."""
+    """Return whether it names a function or a class; a value merely declared callable may be any function."""
     name = view.codebase.meaning(function, view.module.scope_of(function))
     return name is not None and not name.endswith(CALLED)
 
@@ -258,11 +258,11 @@ def _only_waits(functions: list[ast.expr], view: FileView) -> bool:
 
 
 def _has_callback(call: ast.Call, view: FileView) -> bool:
-    """Whether a callback sees the error: the future itself need not be kept."""
+    """Return whether a callback sees the error: then the future itself need not be kept."""
     parent = view.module.parents[call]
     if isinstance(parent, ast.Attribute):
         return True
-    if isinstance(parent, ast.Call):  # a function of the tree got it, to look after it
+    if isinstance(parent, ast.Call):  # a function of the tree takes it, and handles it
         return view.callee(parent) in view.codebase.functions
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False

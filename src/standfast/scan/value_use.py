@@ -15,7 +15,7 @@ WITHOUT_READING = frozenset({"add_done_callback", "remove_done_callback", "set_n
 """Methods of a task that neither keep it nor wait for it."""
 CALLED_BACK = "add_done_callback"
 FILLS = frozenset({"add", "append", "appendleft", "extend", "insert"})
-"""Methods of a collection that put something in."""
+"""Methods that put something into a collection."""
 EMPTIES = frozenset({"discard", "remove", "clear"})
 LOG_METHODS = frozenset({"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "trace"})
 
@@ -33,7 +33,7 @@ class Fate(Enum):
 
 
 class Use(NamedTuple):
-    """A fate, and where the value is stored: the attribute or the collection, and the file that it stands in."""
+    """A fate, and where the value is stored: the attribute or the collection, and its file."""
 
     fate: Fate
     store: ast.expr | None = None
@@ -50,10 +50,10 @@ class ValueUse:
         self.module = module
         self.codebase = codebase
         self.depth = depth
-        """How many functions of the tree the value was handed through."""
+        """How many functions of the tree the value has been passed through."""
 
     def of(self, node: ast.expr) -> Use:
-        """Say what becomes of the value of an expression."""
+        """Return what becomes of the value of an expression."""
         parent = self.module.parents[node]
         match parent:
             case ast.Expr():
@@ -106,7 +106,7 @@ class ValueUse:
         return self._handed_over(call, node)
 
     def _handed_over(self, call: ast.Call, node: ast.expr) -> Use:
-        """Follow a value into the function of the tree that it is handed to."""
+        """Follow a value into the function of the tree that it is passed to."""
         definitions = self.codebase.functions.get(self.codebase.callee(call, self.module) or "", [])
         if len(definitions) != 1 or node not in call.args or self.depth >= DEEPEST:
             return KEPT
@@ -120,7 +120,7 @@ class ValueUse:
         return self._after_call(call, inner.best(uses), uses)
 
     def _after_call(self, call: ast.Call, best: Use, uses: list[Use]) -> Use:
-        """Follow what a function returns back to its caller; it may have stored it, too."""
+        """Follow a function's return value back to its caller; the function may have stored it, too."""
         fates = {use.fate for use in uses}
         if Fate.KEPT in fates or Fate.RETURNED not in fates:
             return best
@@ -147,13 +147,13 @@ class ValueUse:
         return self.best([self.read(each) for each in reads])
 
     def is_private(self, scope: Scope, name: str) -> bool:
-        """Say whether a name of a module is read by no other module of the tree."""
+        """Return whether no other module of the tree reads a module's name."""
         is_known_outside = name in self.codebase.imported_names or name in self.codebase.attribute_reads
         return isinstance(scope.node, ast.Module) and not is_known_outside
 
     @staticmethod
     def best(uses: list[Use]) -> Use:
-        """Take the use that keeps the value best: any one of them is enough."""
+        """Return the use that keeps the value best: one such use is enough."""
         if {Fate.RETURNED, Fate.STORED} <= {use.fate for use in uses}:
             return KEPT
         for fate in (Fate.KEPT, Fate.RETURNED, Fate.STORED):
@@ -163,7 +163,7 @@ class ValueUse:
         return DROPPED
 
     def read(self, name: ast.Name) -> Use:
-        """Say what becomes of a value where its name is read."""
+        """Return what becomes of a value where its name is read."""
         parent = self.module.parents[name]
         if isinstance(parent, ast.Expr):
             return DROPPED
@@ -176,7 +176,7 @@ class ValueUse:
         return node.targets[0] if isinstance(node, ast.Assign) else node.target
 
     def is_ever_read(self, use: Use) -> bool:
-        """Say whether what is stored is ever taken out, anywhere in the tree."""
+        """Return whether a stored value is ever taken out again, anywhere in the tree."""
         if use.module is not None and use.module is not self.module:
             return ValueUse(use.module, self.codebase).is_ever_read(use)
         store = use.store
@@ -197,19 +197,19 @@ class ValueUse:
 
 
 def is_called_back(name: ast.Name, module: ParsedModule) -> bool:
-    """Say whether the value of a name has a callback, which is told of its error."""
+    """Return whether the value of a name has a callback, which gets its error."""
     uses = [module.parents[each] for each in module.scope_of(name).names_read(name.id)]
     return any(isinstance(each, ast.Attribute) and each.attr == CALLED_BACK for each in uses)
 
 
 def _asks_for_none(comparison: ast.Compare) -> bool:
-    """Say whether only the presence of a value is asked: that neither keeps it nor reads it."""
+    """Return whether a comparison only tests for None: that neither keeps nor reads the value."""
     is_none = isinstance(comparison.comparators[0], ast.Constant) and comparison.comparators[0].value is None
     return is_none and isinstance(comparison.ops[0], ast.Is | ast.IsNot)
 
 
 def _parameter(scope: Scope, position: int, call: ast.Call) -> str | None:
-    """Give the parameter that an argument fills."""
+    """Return the parameter that an argument fills."""
     node = scope.node
     if not isinstance(node, Function) or node.decorator_list or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
@@ -220,7 +220,7 @@ def _parameter(scope: Scope, position: int, call: ast.Call) -> str | None:
 
 
 def _takes_out(module: ParsedModule, node: ast.expr) -> bool:
-    """Say whether a read of a collection or task gives anybody what is in it."""
+    """Return whether reading a collection or task hands out its content."""
     parent = module.parents[node]
     if isinstance(parent, ast.Attribute):
         return parent.attr not in FILLS | EMPTIES | WITHOUT_READING
@@ -231,7 +231,7 @@ def _takes_out(module: ParsedModule, node: ast.expr) -> bool:
 
 
 def callback_of(call: ast.Call, codebase: Codebase, module: ParsedModule) -> ast.expr | None:
-    """Give the argument that this call will call later without awaiting it."""
+    """Return the argument that this call will later call without awaiting it."""
     known = CALLBACKS.get(codebase.callee(call, module) or "")
     if known is not None:
         position, keyword = known
@@ -244,7 +244,7 @@ def callback_of(call: ast.Call, codebase: Codebase, module: ParsedModule) -> ast
 
 
 def _is_callback_method(method: ast.Attribute, codebase: Codebase, module: ParsedModule) -> bool:
-    """Other objects have methods of these names that do await: only those of event loops and tasks count."""
+    """Return whether the method is that of an event loop or task: others with these names may well await."""
     if method.attr not in CALLBACK_METHODS:
         return False
     if method.attr in {"add_done_callback", "run_in_executor"}:
@@ -254,7 +254,7 @@ def _is_callback_method(method: ast.Attribute, codebase: Codebase, module: Parse
 
 
 def last_name(node: ast.expr) -> str:
-    """Give the last word of `loop`, `self.loop` or `get_loop()`."""
+    """Return the last part of `loop`, `self.loop` or `get_loop()`."""
     match node:
         case ast.Name():
             return node.id
@@ -266,7 +266,7 @@ def last_name(node: ast.expr) -> str:
 
 
 def is_logging(call: ast.Call, methods: Iterable[str] = LOG_METHODS) -> bool:
-    """Say whether a call only writes a line for people."""
+    """Return whether a call only writes a line for people."""
     if isinstance(call.func, ast.Name):
         return call.func.id == "print" and methods is LOG_METHODS
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in methods:

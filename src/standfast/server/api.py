@@ -1,4 +1,4 @@
-"""One request under /api/v1: read it, see who asks and whether they may, have it done, answer."""
+"""One request under /api/v1: read it, check who asks and whether they may, perform it, answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from standfast.server.route import Answer, Call, Nothing, Route, perform
 from standfast.spine.payload import parse
 
 LARGEST_BODY = 1 << 20
-"""Bytes of a request that are read at all; a payload may have less."""
+"""The largest request body that is read, in bytes; a payload's limit may be lower."""
 LARGEST_BULK = 32 << 20
-"""Bytes of a request that brings many jobs; each of its lines may have as many as a request for one."""
+"""The largest bulk request, in bytes; each of its lines may be as long as a request for one job."""
 NO_CONTENT = 204
 GONE = 400
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -32,7 +32,7 @@ _NOTHING = Nothing()
 
 
 class PlainResponse(Response):
-    """An answer, put together without what Starlette does for those of other kinds: most requests are small ones."""
+    """An answer, built without Starlette's work for other kinds of response: most requests are small ones."""
 
     def __init__(self, answer: Answer) -> None:
         self.status_code = answer.status
@@ -46,7 +46,7 @@ class PlainResponse(Response):
 
 
 def endpoint(sf: Standfast, gate: Gatekeeper, route: Route) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves a route."""
+    """Return the endpoint that serves a route."""
 
     async def serve(request: Request) -> Response:
         try:
@@ -76,14 +76,14 @@ async def _served(sf: Standfast, gate: Gatekeeper, route: Route, request: Reques
 
 
 async def _read_body(request: Request, route: Route) -> Any:
-    """Read what a route takes. Lines are given as they came: a bad one keeps no other out."""
+    """Read the body that a route takes. Lines are returned unparsed: a bad line must not keep the others out."""
     if route.lines is not None:
         return await whole_body(request, LARGEST_BULK)
     return None if route.body is None else fitted(await whole_body(request), route.body)
 
 
 def _check_kind(request: Request) -> None:
-    """Refuse a browser's form: what it holds is for pages, and no JSON. With a token, any type is fine."""
+    """Refuse a browser's form: its content is for pages, and not JSON. With a token, any type is fine."""
     if header(request, b"authorization") is None and (header(request, b"content-type") or "").startswith(FORMS):
         raise Problem(415, "not-json", "the body is a form", "Send JSON, with Content-Type: application/json.")
 
@@ -93,7 +93,7 @@ def _no_query(route: Route) -> Any:
 
 
 def read_query(given: Sequence[tuple[str, str]], shape: type[msgspec.Struct]) -> Any:
-    """Read a query as a shape; pages read their filters with it too."""
+    """Read a query as a struct; pages use this for their filters, too."""
     named = dict(given)
     if len(named) < len(given):
         twice = next(name for name in named if [each for each, _ in given].count(name) > 1)
@@ -108,7 +108,7 @@ def read_query(given: Sequence[tuple[str, str]], shape: type[msgspec.Struct]) ->
 
 
 def checked_path(request: Request) -> dict[str, str]:
-    """Give the parts of a path, all of which a store can be asked for."""
+    """Return the parameters of a path, all checked to be printable text."""
     for name, value in request.path_params.items():
         _check_text(name, value)
     return request.path_params
@@ -122,7 +122,7 @@ def _check_text(what: str, value: str) -> None:
 
 
 async def whole_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
-    """Read a body, and stop where it is too large: nothing is parsed before that is known."""
+    """Read a body, and stop when it is too large: nothing is parsed before its size is known."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -138,13 +138,13 @@ async def whole_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
 
 
 def too_large(largest: int = LARGEST_BODY) -> Problem:
-    """Word a body that is not read."""
+    """Report a body that is too large to read."""
     hint = "Send fewer lines at a time." if largest == LARGEST_BULK else "Store the data elsewhere; send its address."
     return Problem(413, "body-too-large", f"a request has at most {largest} bytes", hint)
 
 
 def fitted(raw: bytes, shape: type[msgspec.Struct], what: str = "body") -> Any:
-    """Read a body through the one payload door, as a shape; an empty one is the shape with nothing in it."""
+    """Read a body through the one payload parser, as a struct; an empty body is an empty struct."""
     try:
         found = parse(raw, f"the {what}") if raw.strip() else {}
         return msgspec.convert(found, shape)

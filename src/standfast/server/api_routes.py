@@ -1,4 +1,4 @@
-"""Everything the API does, put together from the wings."""
+"""All routes of the API, collected from the wings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server, put together: routes of the API, the doors beside it, and the front they all stand behind."""
+"""The server, put together: routes of the API, the other endpoints, and the front that protects them all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ API = "/api/v1"
 
 
 class NameConvertor(PathConvertor):
-    """A user-chosen name as part of an address: a line break in it is refused in words, not unknown."""
+    """A user-chosen name as part of a path: it matches line breaks, so that they are refused with a reason."""
 
     regex = r"[\s\S]*"
 
@@ -46,7 +46,7 @@ register_url_convertor("chosen", NameConvertor())
 
 
 def address(route: Route) -> str:
-    """Give where a route is served. The names that people choose, and so sessions, may have slashes in them."""
+    """Return the path of a route. Names that users choose, sessions included, may contain slashes."""
     path = route.path.replace("{name}", "{name:chosen}").replace("/sessions/{id}", "/sessions/{id:chosen}")
     return f"{API}{path}"
 
@@ -75,15 +75,15 @@ class Server:
         known = (*hosts, *sf.settings.hosts)
         self.router = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
         self.router.state.shutdown = self.shutdown
-        self.router.state.trying = asyncio.Lock()  # policies are tried one after the other: each takes a processor
+        self.router.state.trying = asyncio.Lock()  # policies are tried one at a time: each takes a processor
         self.router.state.messages = self._site.messages
         self.router.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
         taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}
-        straight = None if sf.tracing else taking_in  # a trace is continued on the long way
+        straight = None if sf.tracing else taking_in  # only the long way continues a trace
         self.app: ASGIApp = Front(continued(self.router, sf.tracing), known, straight)
 
     async def close(self) -> None:
-        """Let go of what serves agents and people."""
+        """Close what serves agents and people."""
         self.shutdown.begin()
         await self._site.close()
         if self._desk is not None:
@@ -93,7 +93,7 @@ class Server:
         return await self._site.nowhere(request) if _for_a_person(request) else unknown_route().response()
 
     async def _ready(self, _: Request) -> Response:
-        """Tell whether work is taken: the store answers and can be written. Nothing else is told without a token."""
+        """Say whether work is accepted: the store answers and can be written. Without a token, that is all it says."""
         try:
             await self._sf.ready()
         except StandfastError:
@@ -106,27 +106,27 @@ async def _up(_: Request) -> Response:
 
 
 def _for_a_person(request: Request) -> bool:
-    """Tell whether a browser asks for a page, and not a program for the API."""
+    """Return whether a browser asks for a page, rather than a program for the API."""
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     return not path.startswith(("/api/", "/mcp")) and "text/html" in request.headers.get("accept", "")
 
 
 def _site(sf: Standfast, gate: Gatekeeper) -> Site:
-    """Give the pages for people."""
+    """Return the pages for people."""
     from standfast.dashboard.site import Site  # noqa: PLC0415 - it builds on the rest of this room
 
     return Site(sf, gate, ROUTES)
 
 
 def _desk(sf: Standfast, gate: Gatekeeper) -> Desk | None:
-    """Give what serves agents at /mcp, where the extra for it is installed."""
+    """Return the MCP endpoint at /mcp, if its extra is installed."""
     try:
         from standfast.mcp.desk import Desk  # noqa: PLC0415 - an extra, and slow to import
     except ModuleNotFoundError as error:
         if error.name != "mcp":
             raise
         return None
-    from standfast import __version__  # noqa: PLC0415 - read when it is asked for
+    from standfast import __version__  # noqa: PLC0415 - read only when needed
 
     async def granted(scope: Scope, receive: Receive, send: Send) -> Grant | None:
         try:

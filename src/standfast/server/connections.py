@@ -1,8 +1,8 @@
 """How many connections a server keeps open, how much it buffers for unauthenticated clients, and for how long.
 
-A connection is proven once a request on it showed a token or a session that counts. When there are too many, a
-newcomer takes the place of the oldest unproven one that is not being answered: a crowd of slow connections loses its
-own places, and keeps no one else out. All deadlines are looked after by one timer, so that a request costs no timer.
+A connection is proven once a request on it showed a valid token or session. When there are too many, a newcomer
+replaces the oldest unproven one that is not being answered: a crowd of slow connections loses its own places, and
+keeps no one else out. One timer watches all deadlines, so that a request costs no timer.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from starlette.types import Scope
 log = logging.getLogger("standfast.server")
 
 KEY = "standfast.connection"
-"""Under this name a request's scope has its connection."""
+"""The key of a request's connection in its scope."""
 EVERY = 1.0
-"""Seconds between two looks for what is overdue."""
+"""Seconds between two checks for overdue connections."""
 MOST_BYTES = 64 << 20
-"""Bytes that are held for unproven connections at once: two of the largest deliveries, and many small ones."""
+"""Bytes held for all unproven connections together: two of the largest deliveries, and many small ones."""
 GRACE = 1.0
-"""Seconds that a connection has before another of its address may take its place."""
+"""Seconds that a connection has before another from the same address may take its place."""
 WORDS_EVERY = 60.0
-"""Seconds between two lines in the log about what had to be closed."""
+"""Seconds between two log lines about connections that had to be closed."""
 
 
 class Connection(Protocol):
-    """What is asked of a connection."""
+    """What the limits need of a connection."""
 
     address: str
     proven: bool
     since: float
-    """Since when it waits for what it waits for, by the loop's clock."""
+    """When its current wait began, by the loop's clock."""
     held: int
     """Bytes of a request that is not answered yet."""
 
     @property
     def answering(self) -> bool:
-        """Whether a whole request is here, and its answer is on the way to a client that reads."""
+        """Whether a whole request has arrived, and its answer is on the way to a client that reads."""
 
     def is_overdue(self, now: float) -> bool:
-        """Tell whether what it waits for should have come by now."""
+        """Return whether what the connection waits for is late."""
 
     def overdue(self) -> None:
-        """Refuse what is overdue, and close."""
+        """Refuse the request that is late, and close."""
 
     def overfull(self) -> None:
-        """Refuse a request for which there is no room, and close."""
+        """Refuse a request because there is no room for it, and close."""
 
     def abort(self) -> None:
         """Close at once."""
@@ -74,11 +74,11 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
 
     def enter(self, newcomer: Connection, loop: asyncio.AbstractEventLoop) -> None:
-        """Take a connection in, in the place of another if there are too many; it is refused where all are proven.
+        """Admit a connection, replacing another if there are too many; if all others are proven, refuse the newcomer.
 
-        If every unproven one is being answered, the oldest goes: otherwise requests without end would keep others out.
+        If all unproven connections are being answered, the oldest goes: else endless requests would keep others out.
 
-        One address may have too many for a moment: many callers may come at once, and their requests are on the way.
+        An address may exceed its limit for a moment: many callers may connect at once, with their requests on the way.
         """
         theirs = self._by_address[newcomer.address]
         full = len(self._open) >= self._most
@@ -103,7 +103,7 @@ class Connections:
         self.prove(connection)
 
     def prove(self, connection: Connection) -> None:
-        """Note that a connection is proven, and no more among those that may be closed for others."""
+        """Note that a connection is proven, and must not be closed to make room."""
         self.release(connection)
         self._unproven.pop(connection, None)
         theirs = self._by_address[connection.address]
@@ -112,7 +112,7 @@ class Connections:
             del self._by_address[connection.address]
 
     def hold(self, connection: Connection, size: int) -> None:
-        """Count bytes of an unproven connection. Beyond the bound, the oldest with more than its share is refused."""
+        """Count bytes of an unproven connection. Above the limit, the oldest with more than its share is refused."""
         connection.held += size
         self._bytes += size
         if self._bytes > self._most_bytes:
@@ -121,16 +121,16 @@ class Connections:
             next(each for each in self._unproven if each.held >= share).overfull()
 
     def release(self, connection: Connection) -> None:
-        """Count the bytes of a request no more: it is answered, or its connection is proven."""
+        """Stop counting the bytes of a request: it is answered, or its connection is proven."""
         self._bytes -= connection.held
         connection.held = 0
 
     @staticmethod
     def _least(among: dict[Connection, None], before: float) -> Connection | None:
-        """Give the oldest of some connections that is not being answered, and has waited since some time.
+        """Return the oldest of some connections that is not being answered, and has waited since `before`.
 
-        All are looked at, which takes a tenth of a millisecond for a thousand: were it only some of the oldest, whoever
-        keeps those busy would keep everybody else out.
+        All are checked, which takes a tenth of a millisecond for a thousand: if only some of the oldest were, a client
+        that keeps those busy would keep everybody else out.
         """
         return next((each for each in among if not each.answering and each.since <= before), None)
 
@@ -141,7 +141,7 @@ class Connections:
             each.overdue()
 
     def _say(self) -> None:
-        """Tell the log now and then that connections had to be closed."""
+        """Log now and then that connections had to be closed."""
         self._closed_for_room += 1
         if time.monotonic() - self._said_at >= WORDS_EVERY:
             self._said_at = time.monotonic()
@@ -155,7 +155,7 @@ class Connections:
 
 
 def prove(scope: Scope) -> None:
-    """Note that a request's connection is proven, where the server looks after its connections."""
+    """Note that a request's connection is proven, if the server limits its connections."""
     connection = scope.get(KEY)
     if connection is not None and not connection.proven:
         connection.prove()
@@ -163,7 +163,7 @@ def prove(scope: Scope) -> None:
 
 @lru_cache(maxsize=4096)
 def group(address: str) -> str:
-    """Give whom an address belongs to: of IPv6, everybody has a whole network of them."""
+    """Return the group that an address counts for: with IPv6, every client has a whole network of addresses."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The cookie of a browser that signed in: a secret that is no token, under a name of its own at each address."""
+"""The cookie of a signed-in browser: a secret that is not the token, with a different name at each address."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from standfast.server.request_headers import header
 
 PREFIX = "standfast_session_"
 HOST_ONLY = "__Host-"
-"""Browsers take a cookie with this prefix from the host itself only, and over TLS: no sibling domain can plant one."""
+"""Browsers accept a cookie with this prefix only from the host itself, over TLS: no sibling domain can plant one."""
 
 
 def audience(request: Request) -> str:
-    """Name the address that a browser uses: a cookie comes to every port of a host, and must count at one of them."""
+    """Return the address that a browser uses: its cookie goes to every port of a host, but must count at only one."""
     root = str(request.scope.get("root_path", "")).rstrip("/")
     return f"{request.scope['scheme']}://{(header(request, b'host') or '').lower()}{root}"
 
 
 def session_secret(request: Request) -> str | None:
-    """Give the secret that a browser shows for this address."""
+    """Return the secret that a browser shows for this address."""
     return request.cookies.get(name_at(audience(request))) or None
 
 
 def keep(request: Request, response: Response, secret: str) -> None:
-    """Have a browser show a secret with every request to this host."""
+    """Make a browser send a secret with every request to this host."""
     name, secure = name_at(audience(request)), request.scope["scheme"] == "https"
     response.set_cookie(name, secret, httponly=True, samesite="strict", secure=secure, path="/")
 
 
 def forget(request: Request, response: Response) -> None:
-    """Have a browser forget its secret."""
+    """Make a browser delete its secret."""
     name, secure = name_at(audience(request)), request.scope["scheme"] == "https"
     response.delete_cookie(name, path="/", httponly=True, samesite="strict", secure=secure)
 
 
 def csrf_of(request: Request) -> str:
-    """Give what a form of ours must carry: only a page that this very session was given can know it."""
+    """Return what our forms must carry: only a page that was given to this very session can know it."""
     return csrf(session_secret(request) or "")
 
 
 def is_ours(request: Request, given: str) -> bool:
-    """Tell whether something comes from a page that was given to this very session."""
+    """Return whether a request comes from a page that was given to this very session."""
     return session_secret(request) is not None and hmac.compare_digest(given.encode(), csrf_of(request).encode())
 
 
 def csrf(secret: str) -> str:
-    """Derive what a session's forms carry."""
+    """Derive the value that a session's forms carry."""
     return hmac.new(secret.encode("utf-8", "surrogateescape"), b"standfast csrf", hashlib.sha256).hexdigest()
 
 
 def is_visit(request: Request) -> bool:
-    """Tell whether a person asks: for a page, or with a form. What an open page asks for by itself is no activity."""
+    """Return whether a person asks, for a page or with a form. What an open page sends by itself does not count."""
     if request.method not in SAFE:
         return True
     return "text/html" in (header(request, b"accept") or "") and header(request, b"hx-request") is None
@@ -64,6 +64,6 @@ def is_visit(request: Request) -> bool:
 
 @lru_cache(maxsize=64)
 def name_at(address: str) -> str:
-    """Give the name of the cookie at an address: servers at two ports do not sign each other's browsers out."""
+    """Return the cookie's name at an address: servers at two ports do not sign each other's browsers out."""
     own = f"{PREFIX}{hashlib.sha256(address.encode()).hexdigest()[:12]}"
     return f"{HOST_ONLY}{own}" if address.startswith("https:") else own

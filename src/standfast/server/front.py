@@ -1,4 +1,4 @@
-"""What every request passes first: the right host, no page of another origin, not too large."""
+"""The checks that every request passes first: the right host, no page of another origin, not too large."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from standfast.wings.ingest.sources import LARGEST_OF_GITHUB
 DELIVERIES = "/api/v1/ingest/"
 BULK = "/api/v1/jobs:bulk"
 LARGEST_DELIVERY = LARGEST_OF_GITHUB
-"""Bytes of a webhook that may come in at all; most sources take less."""
+"""The largest webhook body that is let in at all, in bytes; most sources accept less."""
 PROBES = frozenset({"/healthz", "/readyz"})
-"""Asked by what keeps the server running, at whatever address it has there; they tell nothing but up or down."""
+"""Probes of whatever keeps the server running, at any address it has there; they answer only up or down."""
 ECHOED = frozenset({"TRACE", "TRACK", "CONNECT"})
-"""Methods that give a request back, or lead elsewhere: no route has them."""
+"""Methods that echo a request, or lead elsewhere: no route has them."""
 ALLOWED = {"Allow": "GET, HEAD, POST, DELETE"}
 SAID_ONCE = frozenset({b"host", b"authorization", b"idempotency-key"})
-"""Headers that are ambiguous when sent twice: a proxy may have read the other one."""
+"""Headers that are ambiguous when sent twice: a proxy may have read the other copy."""
 LONGEST_LENGTH = 12
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 POLICY = (
@@ -37,7 +37,7 @@ HEADERS = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers say of our own forms that they come from nowhere
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send our own forms with the origin "null"
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
@@ -51,8 +51,8 @@ Serves = Callable[[Request], Awaitable[Response]]
 class Front:
     """The outermost layer. A foreign host name that points here, or a page of another site, gets no further.
 
-    What most requests ask for goes `straight` to what serves it, and not past every route. Where the server is mounted
-    into another application, the path is another one, and all go the long way.
+    The most frequent requests go `straight` to their endpoint, without the search through all routes. If the server
+    is mounted into another application, its paths differ, and all requests take the long way.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], straight: Mapping[Address, Serves] | None = None) -> None:
@@ -94,18 +94,18 @@ class Front:
 
 
 def _path(scope: Scope) -> str:
-    """Give what is asked for, as this server names it also where it is mounted into another application."""
+    """Return the path as this server names it, even if it is mounted into another application."""
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def _said_twice(scope: Scope) -> str | None:
-    """Name a header that comes twice and must not."""
+    """Return a header that occurs twice and must not."""
     names = [name for name, _ in scope["headers"] if name in SAID_ONCE]
     return next((name.decode() for name in names if names.count(name) > 1), None)
 
 
 def _size_refusal(length: bytes | None, path: str) -> Problem | None:
-    """Refuse what says itself that it is too large; who delivers to a source learns of its own limit there."""
+    """Refuse a body whose declared length is too large; a webhook source's own limit is checked later."""
     if length is None:
         return None
     largest = LARGEST_DELIVERY if DELIVERIES in path else LARGEST_BULK if path.endswith(BULK) else LARGEST_BODY

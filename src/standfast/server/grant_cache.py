@@ -1,4 +1,4 @@
-"""What was shown lately, and what it stands for, so that not every request asks the store."""
+"""A cache of recently shown tokens and sessions with their grants, so that not every request asks the store."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 from standfast.wings.access.words import Grant
 
 LASTS = 1.0
-"""Seconds a grant is remembered.
+"""Seconds that a grant is cached.
 
-A token or session that ends in another process counts for so long; one that ends in this process is forgotten at once.
+A token or session ended by another process counts for that long; one ended by this process is forgotten at once.
 """
 MOST = 1000
 
 
 class GrantCache:
-    """Grants by what was shown for them. Wrong guesses are kept apart: they never push out what is right."""
+    """Grants by the secret shown for them. Wrong guesses are kept apart: they never push out valid ones."""
 
     def __init__(self, endings: Callable[[], int]) -> None:
         self._endings = endings
@@ -26,7 +26,7 @@ class GrantCache:
         self._refused: dict[bytes, tuple[float, Grant | None]] = {}
 
     async def grant(self, shown: str, ask: Callable[[], Awaitable[Grant | None]]) -> Grant | None:
-        """Tell what something stands for, or ask."""
+        """Return the grant for a secret, from the cache or by asking."""
         now, ended = time.monotonic(), self._endings()
         key = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).digest()
         if self._ended != ended:
@@ -37,7 +37,7 @@ class GrantCache:
         if now < until:
             return grant
         grant = await ask()
-        if ended == self._endings():  # else what was read may be of before
+        if ended == self._endings():  # otherwise the answer may be older than the ending
             self._keep(self._refused if grant is None else self._granted, key, (now + LASTS, grant))
         return grant
 

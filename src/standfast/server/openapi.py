@@ -1,4 +1,4 @@
-"""The API's document, OpenAPI 3.1, drawn from the routes themselves."""
+"""The API's OpenAPI 3.1 document, generated from the routes themselves."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ NAMES = {
     "Rate": "RateLimit",
     "WantedLetters": "LetterFilter",
 }
-"""What a schema is called where its class has a name that says too little outside its module."""
+"""Better schema names for classes whose names say too little outside their modules."""
 JSON = "application/json"
 LINES = "application/x-ndjson"
 NO_CONTENT = 204
 
 
 def document(routes: Iterable[Route], version: str = "v1") -> dict[str, Any]:
-    """Draw the document."""
+    """Generate the document."""
     known = list(routes)
     drawn = _Schemas(known)
     paths: dict[str, dict[str, Any]] = {}
@@ -73,7 +73,7 @@ def document(routes: Iterable[Route], version: str = "v1") -> dict[str, Any]:
 
 
 class _Schemas:
-    """The JSON schemas of what routes take and give, made from their types."""
+    """The JSON schemas of what routes take and return, made from their types."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         named = [shape for route in routes for shape in (route.body, route.lines, route.answer, route.answer_line)]
@@ -85,7 +85,7 @@ class _Schemas:
         self.components = {_published(name): _renamed(schema) for name, schema in components.items()}
 
     def of(self, shape: Any) -> dict[str, Any]:
-        """Give the schema of a type; of a route that does not say what it answers, one that fits everything."""
+        """Return the schema of a type; one that fits everything for a route that does not declare its answer."""
         return self._of.get(shape, {})
 
 
@@ -94,7 +94,7 @@ def _published(name: str) -> str:
 
 
 def _renamed(schema: Any) -> Any:
-    """Give a schema under its published name, and with the published names of those that it refers to."""
+    """Return a schema with published names, its own and those in its references."""
     if isinstance(schema, list):
         return [_renamed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -119,7 +119,7 @@ _PROBLEM = {
 
 
 def _ingest(drawn: _Schemas) -> dict[str, Any]:
-    """Describe the one thing that needs no token: what comes in is signed."""
+    """Describe the one operation that needs no token: deliveries are signed."""
     refusals = (401, 404, 413, 421, 422, 429, 503, 507)
     taken = {"anyOf": [drawn.of(DeliveryOutcome), drawn.of(DeliveryOutcomes)]}
     return {
@@ -179,7 +179,7 @@ def _description(field: FilterField) -> dict[str, str]:
 
 
 def _inlined(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """Write a parameter's schema out: an enumeration of one parameter needs no name of its own."""
+    """Return a parameter's schema written out: an enumeration used by one parameter needs no name of its own."""
     if "$ref" in schema:
         return dict(components[schema["$ref"].rpartition("/")[2]])
     if "anyOf" in schema:
@@ -200,7 +200,7 @@ def _done(route: Route, status: int, drawn: _Schemas) -> dict[str, Any]:
 
 
 def _streamed(schema: dict[str, Any]) -> dict[str, Any]:
-    """Describe a stream of server-sent events: OpenAPI 3.1 has no schema for one, but for the text of each."""
+    """Describe a stream of server-sent events: OpenAPI 3.1 has no schema for it, only for the text of each event."""
     text = "Server-sent events; the `data:` of each is the JSON of `contentSchema`."
     return {"type": "string", "description": text, "contentMediaType": JSON, "contentSchema": schema}
 
@@ -215,7 +215,7 @@ def _problem(why: str) -> dict[str, Any]:
 
 
 def served(routes: Iterable[Route]) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves the document; it tells nothing of the store and needs no token."""
+    """Return the endpoint of the document; it reveals nothing about the store and needs no token."""
     drawn = document(routes)
 
     async def serve(request: Request) -> Response:

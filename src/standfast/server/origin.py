@@ -1,4 +1,4 @@
-"""Where a request comes from, as far as the browser says so: one rule for whatever a page elsewhere might try."""
+"""Where a request comes from, as far as the browser says: one rule against whatever a page elsewhere might try."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from standfast.server.problems import Problem
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 ELSEWHERE = frozenset({b"same-site", b"cross-site"})
-"""How a browser says that a page of another origin asks."""
+"""The values with which a browser marks a request from a page of another origin."""
 
 
 def is_foreign(shown: Mapping[bytes, bytes]) -> bool:
-    """Tell from its headers whether a page of another origin asks; one host may serve two of them."""
+    """Return whether the headers show a request from a page of another origin; one host may serve two origins."""
     origin = shown.get(b"origin")
     return shown.get(b"sec-fetch-site") in ELSEWHERE or (
         origin is not None and not _same(origin.decode("latin-1"), shown.get(b"host", b"").decode("latin-1"))
@@ -22,7 +22,7 @@ def is_foreign(shown: Mapping[bytes, bytes]) -> bool:
 
 
 def wrong_origin() -> Problem:
-    """Word what is said to such a page."""
+    """Return the refusal for such a page."""
     return Problem(403, "wrong-origin", "a page of another origin asked for this", "Use a page of this server.")
 
 

@@ -1,4 +1,4 @@
-"""Refusals as RFC 9457 problem documents: what happened, and a `hint` of what to do next."""
+"""Refusals as RFC 9457 problem documents: what happened, and a `hint` with the next step."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Problem(Exception):
 
     @property
     def document(self) -> dict[str, Any]:
-        """What it says."""
+        """The JSON document."""
         return {
             "type": f"{TYPES}{self.kind}",
             "title": self.kind.replace("-", " "),
@@ -71,13 +71,13 @@ class Problem(Exception):
         }
 
     def response(self) -> Response:
-        """Give it as it is sent."""
+        """Return the response to send."""
         headers = {"Cache-Control": "no-store", **(self.headers or {})}
         return Response(msgspec.json.encode(self.document), self.status, headers, media_type=MEDIA_TYPE)
 
 
 class ErrorMapping(msgspec.Struct, frozen=True):
-    """How an error of ours is told over HTTP."""
+    """How one of our errors is reported over HTTP."""
 
     status: int
     kind: str
@@ -121,19 +121,19 @@ KNOWN: dict[type[StandfastError], ErrorMapping] = {
     ),
     ConfigurationError: ErrorMapping(422, "bad-request", "Correct the request and send it again; nothing was changed."),
 }
-"""Each of our errors, the first that fits."""
+"""Each of our errors; the first match counts."""
 UNFORESEEN = ErrorMapping(500, "refused", "This is our mistake; the server's log has the details.")
 
 
 def of_error(error: StandfastError) -> Problem:
-    """Word one of our errors."""
+    """Turn one of our errors into a problem."""
     known = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNFORESEEN)
     more = {"nearest": error.nearest} if isinstance(error, UnknownHandler) else {}
     return Problem(known.status, known.kind, error.outside, known.hint, headers=known.headers, **more)
 
 
 def misfit(error: msgspec.ValidationError, where: str) -> Problem:
-    """Word a request that does not fit: what is wrong, and where, as a JSON pointer."""
+    """Report a request that does not fit: what is wrong, and where, as a JSON pointer."""
     message, _, path = str(error).partition(" - at `$")
     pointer = path.rstrip("`").replace("[", "/").replace("]", "").replace(".", "/")
     errors = [{"detail": message, "pointer": f"#{pointer}"}]
@@ -142,5 +142,5 @@ def misfit(error: msgspec.ValidationError, where: str) -> Problem:
 
 
 def unknown_route() -> Problem:
-    """Word an address that leads nowhere."""
+    """Report an address that does not exist."""
     return Problem(404, "not-found", "nothing is at this address", "The API's document is at /api/v1/openapi.json.")

@@ -1,4 +1,4 @@
-"""The headers of a request, read once for everybody who asks for one."""
+"""The headers of a request, parsed once and shared by all readers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _KEPT = "standfast.shown"
 
 
 def headers(scope: Scope) -> dict[bytes, bytes]:
-    """Give the headers by their names; of a name that comes twice the first counts, as everywhere."""
+    """Return the headers by name; of a repeated header the first counts, as everywhere."""
     if _KEPT not in scope:
         scope[_KEPT] = dict(reversed(scope["headers"]))
     return cast("dict[bytes, bytes]", scope[_KEPT])
 
 
 def header(request: Request, name: bytes) -> str | None:
-    """Give one header."""
+    """Return one header."""
     found = headers(request.scope).get(name)
     return None if found is None else found.decode("latin-1")

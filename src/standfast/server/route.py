@@ -1,4 +1,4 @@
-"""A route as a value: who may call it, what it takes and gives. The API's document is drawn from these."""
+"""A route as a value: who may call it, what it takes and returns. The OpenAPI document is generated from these."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Call(NamedTuple):
-    """One request, read and allowed."""
+    """One request, parsed and authorized."""
 
     sf: Standfast
     grant: Grant
@@ -33,13 +33,13 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is said to a request."""
+    """The answer to a request."""
 
     value: Any
     status: int = 200
     headers: Mapping[str, str] | None = None
     whole: Response | None = None
-    """Something else than JSON, as it is."""
+    """A response that is not JSON, sent as it is."""
 
 
 ACTING = frozenset({Right.OPERATE, Right.APPROVE, Right.ADMINISTER})
@@ -47,7 +47,7 @@ Does = Callable[[Call], Awaitable[Answer]]
 
 
 class Route(NamedTuple):
-    """One thing the API does."""
+    """One operation of the API."""
 
     method: str
     path: str
@@ -57,28 +57,28 @@ class Route(NamedTuple):
     query: type[msgspec.Struct] = Nothing
     body: type[msgspec.Struct] | None = None
     lines: type[msgspec.Struct] | None = None
-    """What stands on each line of a body of JSON lines; the route reads them itself."""
+    """The type of each line in a JSON Lines body; the route itself parses the lines."""
     answer_line: Any = None
-    """The type of each line of the answer, for callers that ask for JSON lines."""
+    """The type of each line of the answer, for callers that ask for JSON Lines."""
     answer: Any = None
-    """The type that the answer has in JSON. Only a route that always answers 204 has none."""
+    """The type of the JSON answer. Only a route that always answers 204 has none."""
     answers: tuple[int, ...] = (200,)
-    """The statuses of what went well; those of refusals are the same for all."""
+    """The statuses of success; those of refusals are the same for all routes."""
     also: Right | None = None
-    """Another right that is enough; what it reaches is then only one's own."""
+    """Another right that is sufficient, but limited to the caller's own things."""
     gives: str = "application/json"
-    """The media type of what went well."""
+    """The media type of a successful answer."""
     headers: tuple[str, ...] = ()
-    """The headers that say something about what it does."""
+    """The request headers that the route reads."""
 
     @property
     def acts(self) -> bool:
-        """Whether it changes what others work with, so that who did it is noted."""
+        """Whether it changes what other people work with, so that the log must say who did it."""
         return self.method != "GET" and self.right in ACTING
 
 
 async def perform(route: Route, call: Call) -> Answer:
-    """Have done what a route does; who did what is in the log, also where no record of its own keeps it."""
+    """Perform a route. The log says who did what, also for actions that leave no record of their own."""
     answer = await route.does(call)
     if route.acts:
         log_action(call.grant, f"{route.method} {route.path}", *call.path.values())
@@ -86,6 +86,6 @@ async def perform(route: Route, call: Call) -> Answer:
 
 
 def log_action(grant: Grant, verb: str, *what: str) -> None:
-    """Have the log say who did what."""
+    """Log who did what."""
     who = (printable(grant.person), printable(grant.name))
     log.info("%s %s: done by %s, with token %s", verb, " ".join(map(printable, what)), *who)

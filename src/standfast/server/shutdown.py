@@ -1,4 +1,4 @@
-"""The shutdown of a server: requests that wait for something are let go at once, so that it ends in time."""
+"""The shutdown of a server: waiting requests are released at once, so that it ends in time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shutdown:
         self._begun = asyncio.Event()
 
     def begin(self) -> None:
-        """Let every waiting request go."""
+        """Release every waiting request."""
         self._begun.set()
 
     async def wait(self) -> None:
@@ -38,7 +38,7 @@ class Shutdown:
         await self._begun.wait()
 
     async def unless_begun(self, answer: Awaitable[Value]) -> Value | None:
-        """Wait for an answer, but no longer than the server is there."""
+        """Wait for an answer, but only until the shutdown begins."""
         answering, ending = asyncio.ensure_future(answer), asyncio.ensure_future(self.wait())
         try:
             await asyncio.wait([answering, ending], return_when=asyncio.FIRST_COMPLETED)
@@ -48,7 +48,7 @@ class Shutdown:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Hear the signals that end the process, beside existing handlers, which may wait for connections."""
+        """Begin the shutdown on ending signals, then call the existing handlers, which may wait for connections."""
         loop = asyncio.get_running_loop()
         before = {number: signal.getsignal(number) for number in ENDING} if _is_main_thread() else {}
         heard = {number: _chained_handler(loop, self.begin, then) for number, then in before.items() if callable(then)}
@@ -63,7 +63,7 @@ class Shutdown:
 
 
 class UntilShutdown:
-    """An ASGI application whose requests may take long: those still open at the shutdown are answered 503."""
+    """An ASGI application whose requests may take long: those still open at shutdown are answered 503."""
 
     def __init__(self, app: ASGIApp, shutdown: Shutdown) -> None:
         self._app = app
@@ -87,7 +87,7 @@ class UntilShutdown:
 
 
 def shutdown_of(request: Request) -> Shutdown:
-    """Give the shutdown of the server that was asked."""
+    """Return the shutdown of the server that received a request."""
     shutdown: Shutdown = request.app.state.shutdown
     return shutdown
 

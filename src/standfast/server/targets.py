@@ -1,4 +1,4 @@
-"""What a request is about, and as whom it is made: its job, its handler, its key and its session."""
+"""What a request is about, and who makes it: its job, its handler, its key and its session."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAID = ("Idempotency-Key", "traceparent")
 
 
 async def found_job(call: Call, named: str | None = None) -> JobView:
-    """Find the job a path names, if the caller may see it; for everyone else it does not exist."""
+    """Find the job that a path names, if the caller may see it; for everyone else it does not exist."""
     return await reached.job(call.sf, call.grant, named or call.path["id"])
 
 
 async def handler_named(call: Call, handler: str, *, published_only: bool = True) -> str:
-    """Find what a name means, and refuse a queue that the token does not reach."""
+    """Resolve a handler's name, and refuse a queue that the token does not reach."""
     target = await call.sf.resolve_handler(handler, queues=call.grant.queues, published_only=published_only)
     await check_takes_work(call, target.queue)
     return f"{target.queue}/{target.handler}"
@@ -41,13 +41,13 @@ async def check_takes_work(call: Call, queue: str) -> None:
 
 
 def as_caller(call: Call) -> dict[str, Any]:
-    """Say under which key, as whom, and in which session."""
+    """Return the idempotency key, the person and the session of a request, as options for a call."""
     session = own_session(call.grant, call.body.session)
     return {"idempotency_key": key_of(call), "requester": call.grant.person, "session": session}
 
 
 def key_of(call: Call) -> str | None:
-    """Give the key a request is known by."""
+    """Return a request's idempotency key."""
     given = header(call.request, b"idempotency-key")
     if given is None:
         return None
@@ -59,5 +59,5 @@ def key_of(call: Call) -> str | None:
 
 
 def set_options(body: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
-    """Give the options that a body sets."""
+    """Return the options that are set in a body."""
     return {name: value for name in names if (value := getattr(body, name)) is not None and value is not UNSET}

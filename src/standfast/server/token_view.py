@@ -1,4 +1,4 @@
-"""What a token may see: a job whole or without its secrets, and of the whole only the queues that it reaches."""
+"""What a token may see: whole jobs or jobs without their secrets, and totals only over the queues that it reaches."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ from standfast.wings.limits.words import of_dependency, queue_of
 Found = dict[str, Any]
 Shown = list[Found]
 PAYLOADS = frozenset({"payload", "result", "receipt", "params"})
-"""What is left out for viewers where `[server] viewer_payloads` is off."""
+"""What viewers do not see if `[server] viewer_payloads` is off."""
 OF_OTHERS = frozenset({"payload", "coalesced", "idempotency_key"})
-"""What holds what others brought, in a job that several people's work was folded into."""
+"""Fields with other people's data, in a job that the work of several people was folded into."""
 
 
 def reads_secrets(grant: Grant) -> bool:
-    """Tell whether a token is shown things as they are: it may read payloads, or sees nothing but its own."""
+    """Return whether a token sees values unredacted: it may read payloads, or sees only its own jobs anyway."""
     return grant.may(Right.READ_PAYLOADS) or own_only(grant)
 
 
 def job_for(job: JobView, grant: Grant) -> Found:
-    """Give a job as JSON has it; the payload and what failed without secrets, unless payloads may be read."""
+    """Return a job for JSON; without the right to read payloads, payload and failure are redacted."""
     found = msgspec.to_builtins(job)
     return without_secrets(found, grant, job) if is_others_too(job, grant) else value_for(found, grant)
 
 
 def is_others_too(job: JobView, grant: Grant | None) -> bool:
-    """Tell whether a token that reads only its own would read in a job what others brought."""
+    """Return whether a job contains other people's data, for a token that may read only its own."""
     return grant is not None and own_only(grant) and len(job.requesters) > 1
 
 
 def value_for(found: Found, grant: Grant) -> Found:
-    """Give one thing: a group of letters, a schedule, a redrive, an approval, a decision, an alert, a closed gate.
+    """Return one thing: a group of letters, a schedule, a redrive, an approval, a decision, an alert, a closed gate.
 
-    Everything that people or handlers may have written something into goes through here, at every door but MCP's,
-    which takes the secrets out for everybody.
+    Everything that people or handlers may have written into goes through here, for every interface but MCP, which
+    removes the secrets for everybody.
     """
     return found if reads_secrets(grant) else without_secrets(found, grant)
 
 
 def without_secrets(found: Found, grant: Grant, job: JobView | None = None) -> Found:
-    """Give a thing to a token that may not read payloads: secrets hidden, hashes keyed, payloads left out if so set."""
+    """Return a thing for a token that may not read payloads: secrets hidden, hashes keyed, perhaps no payloads."""
     hidden: Found = redacted(found, keyed_hashes=True, without=left_out(grant, job))
     return hidden
 
 
 def left_out(grant: Grant | None, job: JobView | None = None) -> frozenset[str]:
-    """Name what is not shown at all, of a job or of anything."""
+    """Return the fields that are not shown at all, for one job or for anything else."""
     payloads: frozenset[str] = frozenset() if grant is None or grant.payloads else PAYLOADS
     return payloads | OF_OTHERS if job is not None and is_others_too(job, grant) else payloads
 
 
 def values_for(found: Iterable[Found], grant: Grant) -> Shown:
-    """Give several, each by itself: a long list is not cut where one large thing would be."""
+    """Return several things, each redacted by itself: one large value would be cut where a long list is not."""
     return [value_for(each, grant) for each in found]
 
 
 def text_for(text: str, grant: Grant, job: JobView | None = None) -> str:
-    """Give what is said in words, of a job or of anything."""
+    """Return a text about a job, or about anything else."""
     others = job is not None and is_others_too(job, grant)
     return text if reads_secrets(grant) and not others else redacted_text(text)
 
 
 def result_for(result: Any, key: str | None, grant: Grant, job: JobView) -> Any:
-    """Give a job's result, or one key of it: the key may say that what it holds is secret."""
+    """Return a job's result, or one key of it: the key's name may mark its value as secret."""
     if not grant.payloads and not reads_secrets(grant):
         return HIDDEN
     named = key or "result"
@@ -83,7 +83,7 @@ def result_for(result: Any, key: str | None, grant: Grant, job: JobView) -> Any:
 
 
 def workflow_for(found: Found, grant: Grant) -> Found:
-    """Give a workflow, step by step; the names that tie its steps together stay."""
+    """Return a workflow with its steps; the names that connect its steps are kept."""
     if reads_secrets(grant):
         return found
     steps = {name: {**without_secrets(step, grant), "after": step["after"]} for name, step in found["steps"].items()}
@@ -91,23 +91,23 @@ def workflow_for(found: Found, grant: Grant) -> Found:
 
 
 def own_only(grant: Grant) -> bool:
-    """Tell whether a token may read only what its person brought."""
+    """Return whether a token may read only what its person enqueued."""
     return not grant.may(Right.READ)
 
 
 def may_read(job: JobView, grant: Grant) -> bool:
-    """Tell whether a job may be read: by those who read everything, or who brought it."""
+    """Return whether a job may be read: by those who read everything, and by the people who enqueued it."""
     return grant.may(Right.READ) or grant.person in job.requesters
 
 
 def issues_for(issues: list[str], grant: Grant, queues: Iterable[str]) -> list[str]:
-    """Leave out what is said of queues that a token does not reach, and of the whole. `queues` are all there are."""
+    """Leave out issues of queues that a token does not reach, and of the whole. `queues` are all that exist."""
     names = {*queues, *(grant.queues or ())}
     return [text_for(issue, grant) for issue in issues if reaches(grant, queue_of_issue(issue, names))]
 
 
 def queue_of_issue(issue: str, queues: Iterable[str]) -> str | None:
-    """Find the queue that an issue begins with. A name may hold a colon and begin like another: the longest counts."""
+    """Find the queue that an issue begins with. A name may contain a colon and begin like another: the longest wins."""
     return max((name for name in queues if issue.startswith(f"{name}: ")), key=len, default=None)
 
 
@@ -117,7 +117,7 @@ def alerts_for(alerts: Shown, grant: Grant) -> Shown:
 
 
 def stats_for(found: Found, grant: Grant) -> Found:
-    """Leave out what a token does not reach, also from the sums; what is known of the whole alone is left empty."""
+    """Leave out queues that a token does not reach, also from sums; figures known only for the whole are emptied."""
     if grant.queues is None:
         return {**found, "gates": values_for(found["gates"], grant)}
     queues = {name: each for name, each in found["queues"].items() if grant.reaches(name)}
@@ -136,7 +136,7 @@ def _totals(queues: Collection[Found]) -> Found:
 
 
 def gates_of(gates: Shown, queue: str, rules: QueueRules, grant: Grant) -> Shown:
-    """Give the gates of one queue, and the breaker of what its rules say that it depends on."""
+    """Return the gates of one queue, and the breaker of the dependency that its rules name."""
     named = None if rules.breaker is None else rules.breaker.dependency
     breaker = None if named is None else of_dependency(named)
     ours = (each for each in gates if each["key"] == breaker or _queue_of(each) == queue)
@@ -148,7 +148,7 @@ def _queue_of(gate: Found) -> str | None:
 
 
 def health_for(found: Found, grant: Grant, stats: Found | None) -> Found:
-    """Judge only what a token reaches. `stats` are those of the whole, for a token that does not reach it."""
+    """Judge only what a token reaches. `stats` are of the whole; given for a token that does not reach all of it."""
     known = () if stats is None else stats["queues"]
     issues, alerts = issues_for(found["issues"], grant, known), alerts_for(found["alerts"], grant)
     totals = {} if stats is None else {name: each for name, each in stats_for(stats, grant).items() if name in found}
@@ -156,7 +156,7 @@ def health_for(found: Found, grant: Grant, stats: Found | None) -> Found:
 
 
 def workers_for(workers: Shown, grant: Grant) -> Shown:
-    """Leave out workers that serve nothing a token reaches, and of the others the queues that it does not."""
+    """Leave out workers without a queue that the token reaches, and from the others the queues it does not reach."""
     if grant.queues is None:
         return workers
     shown = [_worker_for(each, grant) for each in workers]

@@ -1,4 +1,4 @@
-"""What a caller names by its id, if its token may know of it; else it is unknown. The same at every door."""
+"""Look-ups by id that respect a token's reach: what it may not see is unknown. The same for REST, pages and MCP."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from standfast.wings.jobs.verbs import Snapshot
 
 
 async def perhaps_job(sf: Standfast, grant: Grant, named: str) -> JobView | None:
-    """Find a job."""
+    """Find a job, or None."""
     job = await sf.status(named)
     return job if job is not None and _reached(job, grant) else None
 
 
 async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
-    """Find a job that must be there."""
+    """Find a job, which must exist."""
     found = await perhaps_job(sf, grant, named)
     if found is None:
         raise UnknownJob.for_id(named)
@@ -28,7 +28,7 @@ async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
 
 
 async def snapshot(sf: Standfast, grant: Grant, named: str) -> Snapshot:
-    """Find a job that must be there, with what explains it as it was then."""
+    """Find a job, which must exist, with what explains it at the same moment."""
     found = await sf.snapshot(named)
     if found is None or not _reached(found.job, grant):
         raise UnknownJob.for_id(named)
@@ -40,12 +40,12 @@ def _reached(job: JobView, grant: Grant) -> bool:
 
 
 async def takes_work(sf: Standfast, grant: Grant, queue: str) -> bool:
-    """Tell whether a token may bring work to a queue: one it was made for, else one that a process published."""
+    """Return whether a token may enqueue to a queue: one the token lists, or if it lists none, a published one."""
     return grant.reaches(queue) if grant.queues is not None else await sf.queues.published(queue)
 
 
 async def approval(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
-    """Find an approval; one of a whole redrive may be of no one queue."""
+    """Find an approval; the approval of a whole redrive may belong to no single queue."""
     found = await sf.approvals.get(named)
     if not reaches(grant, found["queue"]):
         raise UnknownRequest.for_id("approval", named)
@@ -53,7 +53,7 @@ async def approval(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
 
 
 async def workflow(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
-    """Find a workflow all of whose steps are within reach."""
+    """Find a workflow; the token must reach the queues of all its steps."""
     found = await sf.workflows.get(named)
     if not all(grant.reaches(step["queue"]) for step in found["steps"].values()):
         raise UnknownRequest.for_id("workflow", named)
@@ -61,11 +61,11 @@ async def workflow(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
 
 
 async def reaches_redrive(sf: Standfast, grant: Grant, named: str) -> bool:
-    """Tell whether a plan or redrive is within reach: one of all queues is for those who reach them all."""
+    """Return whether a token reaches a plan or redrive; one over all queues needs a token that reaches all queues."""
     return grant.queues is None or reaches(grant, await sf.dead_letters.redrives.queue_of(named))
 
 
 async def health(sf: Standfast, grant: Grant) -> dict[str, Any]:
-    """Judge the queue; to a token that reaches some queues, only these."""
+    """Judge health; for a token that reaches only some queues, of those queues only."""
     stats = None if grant.queues is None else await sf.stats()
     return health_for(await sf.health(), grant, stats)

@@ -1,4 +1,4 @@
-"""How requests come and answers leave: within limits that hold before anybody is known, and in one piece."""
+"""How requests come in and answers go out: within limits that hold before authentication, and in one piece."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ LARGEST_HEAD = 64 << 10
 """Bytes that a request may have before its body."""
 MOST_HEADERS = 100
 MOST_AHEAD = 16
-"""Requests that may be sent before the first of them is answered."""
+"""Requests that a client may send before the first of them is answered."""
 MOST_AROUND = 8
-"""Bytes that may come for each byte of a body: chunks of one byte have six."""
+"""Bytes received per byte of body content: with chunks of one byte, there are six."""
 LARGE = 1 << 16
-"""Bytes that are not gathered: a writer of so much must learn when the other side does not read."""
+"""More bytes than this are not gathered: a writer of so much must learn when the client does not read."""
 
 
 class BatchingTransport:
-    """A transport that sends what was written to it in one turn of the loop at once.
+    """A transport that sends everything written to it in one turn of the event loop at once.
 
-    Whenever a thread sends, it lets another one run; with a head and a body apart, the loop of a busy server waited for
-    the store's writer twice for each answer, and that was most of its time.
+    Whenever a thread sends, it lets another one run. With head and body sent separately, the loop of a busy server
+    waited for the store's writer thread twice per answer, and that was most of its time.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -48,7 +48,7 @@ class BatchingTransport:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Have this sent when the turn is over, or at once if it is much."""
+        """Send this at the end of the loop's turn, or at once if it is much."""
         if not self._parts:
             self._loop.call_soon(self.flush)
         self._parts.append(data)
@@ -57,7 +57,7 @@ class BatchingTransport:
             self.flush()
 
     def flush(self) -> None:
-        """Send what there is, if anybody is still there."""
+        """Send what was gathered, if the connection is still open."""
         data = b"".join(self._parts)
         self._parts.clear()
         self._size = 0
@@ -65,12 +65,12 @@ class BatchingTransport:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what there is, and nothing more."""
+        """Send what was gathered, then close."""
         self.flush()
         self._transport.close()
 
     def write_eof(self) -> None:
-        """Send what there is, and that it was all."""
+        """Send what was gathered, then the end of the stream."""
         self.flush()
         with suppress(OSError):  # the client is gone
             if not self._transport.is_closing():
@@ -81,16 +81,16 @@ class BatchingTransport:
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """What a connection is waiting for."""
 
     HEAD = "head"
     BODY = "body"
     ANSWER = "answer"
     IDLE = "idle"
     REST = "rest"
-    """The rest of a body whose request is answered already."""
+    """The rest of a body whose request was answered already."""
     END = "end"
-    """That the other side closes: it has been told why."""
+    """For the other side to close: it was told why."""
 
 
 ALLOWED = {
@@ -101,25 +101,25 @@ ALLOWED = {
     Phase.REST: 3.0,
     Phase.END: 2.0,
 }
-"""Seconds that a connection may wait for each; an answer to an authenticated client has no limit."""
+"""Seconds that a connection may wait in each phase; an answer to an authenticated client has no limit."""
 
 
 class Refused(Exception):
-    """A request that is not read any further; raised where the parser calls, to stop it."""
+    """A request that is not read any further; raised inside the parser's callbacks to stop it."""
 
 
 class Wire(HttpToolsProtocol):
-    """A connection of uvicorn's that keeps to the server's limits, and whose answers go out in one piece."""
+    """A uvicorn connection that keeps to the server's limits, and sends each answer in one piece."""
 
     limits = Connections(CONNECTIONS, CONNECTIONS_PER_ADDRESS)
 
     @classmethod
     def limited(cls, connections: Connections) -> type[Wire]:
-        """Give the connections of one server."""
+        """Return the connection class of one server, with its own limits."""
         return type("LimitedWire", (cls,), {"limits": connections})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the gathering between uvicorn and the socket, and take a place."""
+        """Put the batching between uvicorn and the socket, and register the connection."""
         super().connection_made(BatchingTransport(transport, self.loop))  # type: ignore[arg-type]
         self.address = group(self.client[0]) if self.client else ""
         self.proven = False
@@ -132,12 +132,12 @@ class Wire(HttpToolsProtocol):
         self.limits.enter(self, self.loop)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back."""
+        """Unregister the connection."""
         self.limits.leave(self)
         super().connection_lost(exc)
 
     def prove(self) -> None:
-        """Note that a request showed a token or a session that counts."""
+        """Note that a request showed a valid token or session."""
         self.proven = True
         self.limits.prove(self)
 
@@ -146,7 +146,7 @@ class Wire(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, within the limits."""
         self._unset_keepalive_if_required()
-        if self._phase is Phase.END:  # thrown away, so nothing is held
+        if self._phase is Phase.END:  # it is thrown away, so nothing is held
             return
         if not self.proven:
             self.limits.hold(self, len(data))
@@ -154,13 +154,13 @@ class Wire(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
             self._check_progress()
-        except HttpParserUpgrade:  # it is answered as if it had not asked, and nothing after it is read
+        except HttpParserUpgrade:  # answered as if it had not asked to upgrade; nothing after it is read
             self.cycle.keep_alive = False
         except (HttpParserError, Refused):
             self._refuse(self._problem or not_http())
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
+        """Start counting for a new request."""
         super().on_message_begin()
         self.scope[KEY] = self  # type: ignore[literal-required]
         self._reading = True
@@ -168,13 +168,13 @@ class Wire(HttpToolsProtocol):
         self._enter(Phase.HEAD)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; behind a body there are none that anybody reads."""
+        """Take a header; headers after a body are refused, since no code reads them."""
         if self._phase is not Phase.HEAD:
             raise self._refusal_for(trailer())
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Serve a request whose head is not too large."""
+        """Serve a request, unless its head is too large."""
         if self._size > LARGEST_HEAD and _size(self.url, self.headers) > LARGEST_HEAD:
             raise self._refusal_for(head_too_large())
         if len(self.headers) > MOST_HEADERS:
@@ -191,14 +191,14 @@ class Wire(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that it is all here."""
+        """Note that the whole request has arrived."""
         self._reading = False
         self._size = 0
         self._enter(Phase.IDLE if self.cycle.response_complete else Phase.ANSWER)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request; the rest of one that was refused is waited for no longer than for its end."""
+        """Wait for the next request; if a request was refused early, wait only briefly for the rest of its body."""
         super().on_response_complete()
         if not self.proven:
             self.limits.release(self)
@@ -211,7 +211,7 @@ class Wire(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _check_progress(self) -> None:
-        """Refuse a head that is too large before it ends, and bytes between the parts of a body without end."""
+        """Refuse a head that grows too large before its end, and endless framing between the parts of a body."""
         if self._phase is Phase.HEAD and self._size > LARGEST_HEAD:
             raise self._refusal_for(head_too_large())
         if self._phase is Phase.BODY and self._size > LARGEST_HEAD + self._given * MOST_AROUND:
@@ -225,20 +225,20 @@ class Wire(HttpToolsProtocol):
         return self._phase is Phase.ANSWER and not self.flow.write_paused
 
     def is_overdue(self, now: float) -> bool:
-        """Tell whether what it waits for should have come by now."""
+        """Return whether what the connection waits for is late."""
         if self._phase is Phase.ANSWER and self.proven:
             return False
         return now - self.since > ALLOWED[self._phase]
 
     def overdue(self) -> None:
-        """Refuse what did not come in time; where nothing came at all, no answer is expected."""
+        """Refuse a request that is late; if nothing has arrived at all, the client expects no answer."""
         if self._reading and self._phase in {Phase.HEAD, Phase.BODY}:
             self._refuse(too_slow())
         else:
             self.abort()
 
     def overfull(self) -> None:
-        """Refuse a request for which there is no room."""
+        """Refuse a request because there is no room for it."""
         self._refuse(no_room())
 
     def abort(self) -> None:
@@ -254,9 +254,9 @@ class Wire(HttpToolsProtocol):
         return Refused()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer a request that is not read any further, if no other answer is under way, and end.
+        """Answer a request that is not read any further, unless another answer is under way, and close.
 
-        What still comes is thrown away for a moment: closing at once would take the answer from its reader too.
+        What still arrives is thrown away for a moment: closing at once could lose the answer before it is read.
         """
         self._enter(Phase.END)
         self.limits.release(self)
@@ -280,7 +280,7 @@ def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def _written(problem: Problem) -> bytes:
-    """Write a refusal as it goes over the wire."""
+    """Return a refusal as bytes for the wire."""
     response = problem.response()
     response.headers["connection"] = "close"
     lines = [STATUS_LINE[response.status_code]]

@@ -1,4 +1,4 @@
-"""Test kit: a store in memory, a clock that stands still, ways to look at what was enqueued, crashes at every step."""
+"""The test kit: a store in memory, a clock that stands still, assertions about enqueued jobs, crashes at every step."""
 
 from standfast.testing.crash_report import CrashReport
 from standfast.testing.crashes import crash_everywhere

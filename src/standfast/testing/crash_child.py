@@ -1,4 +1,4 @@
-"""What a child of the crash kit does: build, enqueue, work until everything is settled, tell what became of it."""
+"""A child process of the crash kit: build, enqueue, work until everything is settled, report the outcome."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from standfast.worker.upkeep import SweepRequest
 log = logging.getLogger(__name__)
 
 UNSETTLED = 3
-"""How a child exits that ran out of patience."""
+"""The exit code of a child that ran out of patience."""
 FIRST_PAUSE = 10.0
 LONGEST_PAUSE = 30 * 86400.0
-"""Seconds of the store's time that pass at once while nothing else can happen; what needs longer is not waited for."""
+"""Seconds of store time that pass at once while nothing else can happen; anything that needs longer is not awaited."""
 GRACE = 0.2
-"""Seconds that handlers get to end when patience does."""
+"""Seconds that handlers get to end when patience runs out."""
 AT_ONCE = SweepRequest(every=1e9, patience=0.0)
-"""No other process holds jobs: a late one is gone."""
+"""No other process holds jobs: a worker that is late is gone."""
 
 
 class Place:
@@ -52,24 +52,24 @@ class Place:
         self.log = directory / "log"
 
     def steps(self, life: int) -> Path:
-        """Give where one of its processes writes its steps: 0 is the one that is killed."""
+        """Return the file for the steps of one process of the run: number 0 is the one that is killed."""
         return self._directory / f"steps-{life}"
 
 
 class CrashTask(msgspec.Struct, frozen=True):
-    """What one process of a run is told."""
+    """The instructions for one process of a run."""
 
     scenario: str
     url: str
     receiver: str
     life: int
-    """Which process of the run it is: 0 is the one that is killed."""
+    """The number of this process in the run: 0 is the one that is killed."""
     fatal: str | None
     patience: float
 
 
 def live(directory: str, task: dict[str, Any]) -> None:
-    """Live through a scenario from wherever the life before ended; be killed at the fatal step."""
+    """Run a scenario from wherever the previous process ended; be killed at the fatal step."""
     life = Life(Place(Path(directory)), msgspec.convert(task, CrashTask))
     if not asyncio.run(life.live()):
         os._exit(UNSETTLED)
@@ -88,7 +88,7 @@ class Life:
         self._scenario = load_scenario(task.scenario)
 
     async def live(self) -> bool:
-        """Build, enqueue, work and tell; answer whether everything is settled."""
+        """Build, enqueue, work and report; return whether everything is settled."""
         sf = self._scenario.build(self._world)
         move(sf, self._home())
         watch_handlers(sf, self._steps)
@@ -99,10 +99,10 @@ class Life:
             return await self._tell(sf)
 
     def _home(self) -> Standfast:
-        """Give the run's own queue: what the application spools and audits elsewhere must not hear of it."""
+        """Return the run's own queue: the application's own spool and audit must not see the run."""
         os.environ["STANDFAST_SPOOL"] = str(self._place.spool)
         home = Standfast(self._order.url, clock=self._clock)
-        home._store._place = place_of(self._order.url)  # noqa: SLF001 - without the audit file that settings may name
+        home._store._place = place_of(self._order.url)  # noqa: SLF001 - drops the audit file that settings may name
         return home
 
     def _promised(self, job_id: str) -> None:
@@ -119,7 +119,7 @@ class Life:
             log.warning("not everything was settled within %g s", self._order.patience)
 
     async def _tell(self, sf: Standfast) -> bool:
-        """Write down what the store says of each job, in place of what a life before may have written."""
+        """Record what the store says of each job, replacing the record of an earlier process."""
         fates = [self._fate(job) for job in await _jobs(sf)]
         unseen = {line["id"] for line in reported(self._place.promised)} - {fate.id for fate in fates}
         gone = [job_id for job_id in sorted(unseen) if await sf.status(job_id) is None]
@@ -140,21 +140,21 @@ class Life:
 
 
 def _why(job: JobView) -> str:
-    """Say why a job is not completed, as far as is known."""
+    """Return why a job is not completed, as far as known."""
     if job.failure is None or job.state == State.COMPLETED:
         return ""
     return ": ".join(part for part in (job.failure.reason_code, job.failure.summary) if part)
 
 
 def _log_to(path: Path) -> None:
-    """Keep what a child says, and what it dies of, with the rest of its run."""
+    """Redirect a child's output, including a crash, to its run's log."""
     for stream in (1, 2):
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), stream)
     logging.basicConfig(level=logging.WARNING, force=True)
 
 
 async def _until_settled(sf: Standfast, clock: LapsingClock) -> None:
-    """Run what is due; while nothing is, let time pass: backoffs end, and the leases of the killed lapse."""
+    """Run what is due; while nothing is, let time pass: backoffs end, and the leases of killed processes lapse."""
     sweeper = Sweeper(sf._store, AT_ONCE)  # noqa: SLF001 - the kit's business
     pause = FIRST_PAUSE
     while pause < LONGEST_PAUSE:
@@ -168,7 +168,7 @@ async def _until_settled(sf: Standfast, clock: LapsingClock) -> None:
 
 
 def _until_due(jobs: Sequence[JobView], now: float) -> float | None:
-    """Give the seconds until the next of these jobs is due; None if that is unknown: a lease has to lapse."""
+    """Return the seconds until the next of these jobs is due; None if unknown, because a lease must lapse first."""
     waits = [job.due_at.timestamp() - now for job in jobs if job.state == State.QUEUED]
     return min((wait for wait in waits if wait > 0), default=None)
 

@@ -1,4 +1,4 @@
-"""What a sweep of crashes found, for a program to ask and for a person to read."""
+"""The results of a sweep of crashes, for programs and for people."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from standfast.testing.verdict import Finding, Verdict
 
 CALM = "no kill"
 MOST_SHOWN = 20
-"""Runs that the table shows."""
+"""Runs shown in the table."""
 MOST_REASONS = 5
-"""Reasons that are told why jobs did not complete."""
+"""How many reasons for incomplete jobs are shown."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of the scenario: where it was killed, and what became of it."""
+    """One run of the scenario: where it was killed, and the outcome."""
 
     step: str | None
-    """The step at which it was killed, None for the run that was left in peace."""
+    """The step at which it was killed; None for the run without a kill."""
     verdict: Verdict
     reached: bool = True
-    """Whether the step came by; timing may differ from the run in which it was recorded."""
+    """Whether the step occurred; timing may differ from the run in which it was recorded."""
     note: str = ""
     states: dict[str, int] = {}
     failures: dict[str, int] = {}
-    """Why jobs did not complete, and how many of them each."""
+    """Why jobs did not complete, with the number of jobs for each reason."""
     log: str = ""
-    """The last lines that its processes logged."""
+    """The last lines logged by its processes."""
 
 
 class StepFinding(msgspec.Struct, frozen=True):
-    """A finding, and the step after which it went so."""
+    """A finding, and the step after which it occurred."""
 
     step: str
     finding: Finding
 
     def __str__(self) -> str:
-        """Say both."""
+        """Return the step and the finding."""
         return f"{self.step}: {self.finding}"
 
 
 class CrashReport(msgspec.Struct, frozen=True):
-    """What `crash_everywhere` found. `report.check()` raises with the table when something is wrong."""
+    """The result of `crash_everywhere`. `report.check()` raises with the table if something is wrong."""
 
     scenario: str
     store: str
     steps: tuple[str, ...]
-    """Every step of the run that was left in peace."""
+    """Every step of the run without a kill."""
     runs: tuple[Run, ...]
 
     @property
@@ -60,17 +60,17 @@ class CrashReport(msgspec.Struct, frozen=True):
 
     @property
     def doubled(self) -> tuple[StepFinding, ...]:
-        """Effects that happened more often than asked for, without a word in their job's history."""
+        """Effects that happened more often than asked for, without a note in their job's history."""
         return self._all(lambda verdict: verdict.doubled)
 
     @property
     def recorded(self) -> tuple[StepFinding, ...]:
-        """Effects that happened again as the history had said they may: no fault, and worth knowing."""
+        """Effects that were repeated as the job's history had announced: no fault, but worth knowing."""
         return self._all(lambda verdict: verdict.recorded)
 
     @property
     def unsettled(self) -> tuple[StepFinding, ...]:
-        """Jobs that came to no end in time."""
+        """Jobs that did not end in time."""
         return self._all(lambda verdict: verdict.unsettled)
 
     @property
@@ -80,7 +80,7 @@ class CrashReport(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, nothing doubled without a record, and everything ended, and as expected."""
+        """Whether nothing was lost or doubled without a record, and everything ended as expected."""
         return not (self.lost or self.doubled or self.unsettled or self.unexpected)
 
     def check(self) -> None:
@@ -92,7 +92,7 @@ class CrashReport(msgspec.Struct, frozen=True):
         return tuple(StepFinding(run.step or CALM, finding) for run in self.runs for finding in part(run.verdict))
 
     def __str__(self) -> str:
-        """Give the table."""
+        """Return the table."""
         return "\n".join([*self._summary(), *self._table()])
 
     __repr__ = __str__
@@ -133,7 +133,7 @@ class CrashReport(msgspec.Struct, frozen=True):
 
 
 def why_not_completed(failures: Mapping[str, int]) -> list[str]:
-    """Say why jobs did not complete, what stopped most of them first."""
+    """Say why jobs did not complete, the most frequent reason first."""
     common = Counter(failures).most_common()
     more = [f"  and for {len(common) - MOST_REASONS} more reasons"] if len(common) > MOST_REASONS else []
     return [f"  {count} stopped by {why}" for why, count in common[:MOST_REASONS]] + more

@@ -1,4 +1,4 @@
-"""Kill a scenario at each of its steps, start it again, and see whether any effect was lost or doubled."""
+"""Kill a scenario at each of its steps, start it again, and check whether any effect was lost or doubled."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from standfast.testing.verdict import Fate, Finding, Verdict, judge
 from standfast.testing.world import happened
 
 MOST_LIVES = 20
-"""How often a run is started in all: handlers may end their process by themselves."""
+"""How often a run is started in total: handlers may end their process themselves."""
 OVERTIME = 15.0
 """Seconds that a child gets beyond its own patience before it is killed."""
 LINES_KEPT = 20
 MOST_NEAR = 4
-"""Steps that are named where one was meant that does not exist."""
+"""How many similar steps are named if the requested one does not exist."""
 
 
 def crash_everywhere(
@@ -48,13 +48,13 @@ def crash_everywhere(
     """Run a scenario in child processes, kill it at each of its steps, start it again, and report what it did.
 
     Steps are recorded by a run without a kill: each commit of the store, entering and leaving of a handler, and effect,
-    before and after. What goes wrong there is reported at once. Then each step has a run of its own on a fresh store:
+    before and after. Errors in that run are reported at once. Then each step gets a run of its own on a fresh store:
     SIGKILL there, a new process that works until everything is settled, and a verdict. Time in which nothing can happen
     passes at once, so leases and backoffs cost none.
 
     `url` names a PostgreSQL server, where each run gets a schema of its own; the default is SQLite files.
-    `most` bounds the runs: of more steps, so many are chosen evenly. `only` runs one step, by its name in a report.
-    `patience` is the seconds each process has to settle everything; `parallel` is how many runs go on at once.
+    `most` limits the runs: of more steps, that many are chosen evenly. `only` runs one step, by its name in a report.
+    `patience` is the seconds that each process has to settle everything; `parallel` is how many runs go on at once.
     """
     name = name_of(scenario)
     wanted = None if only is None else [Step.read(only).name]
@@ -64,20 +64,20 @@ def crash_everywhere(
 
 
 def needed(url: str | None) -> tuple[str, ...]:
-    """Name what every child would else import by itself."""
+    """Return the modules that every child would otherwise import by itself."""
     driver = ("standfast.store.postgres.place",) if kind(url) == "PostgreSQL" else ()
     return (live.__module__, "standfast.wings.http.client", *driver)
 
 
 def evenly(steps: Sequence[str], most: int) -> list[str]:
-    """Choose so many at most, from the first to the last."""
+    """Choose at most this many, evenly from the first to the last."""
     if len(steps) <= most:
         return list(steps)
     return [steps[index * (len(steps) - 1) // max(1, most - 1)] for index in range(most)]
 
 
 def _show(done: int, of: int, wrong: int) -> None:
-    """Show how far it is, on a terminal and nowhere else."""
+    """Show the progress, on a terminal only."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
         sys.stderr.write(f"\r\x1b[Kkilled {done} of {of}, {wrong} went wrong{end}")
@@ -85,7 +85,7 @@ def _show(done: int, of: int, wrong: int) -> None:
 
 
 class CrashKit:
-    """Runs one scenario, again and again, in children of a nursery that has loaded it."""
+    """Runs one scenario again and again, in children of a nursery that has loaded it."""
 
     def __init__(self, scenario: str, directory: Path, url: str | None, children: Nursery, patience: float) -> None:
         self._scenario = scenario
@@ -95,7 +95,7 @@ class CrashKit:
         self._patience = patience
 
     def sweep(self, wanted: Sequence[str] | None, most: int, parallel: int) -> CrashReport:
-        """Run it in peace, then once for each wanted step: those that are named, or as many as may be of all."""
+        """Run it without a kill, then once for each step: the wanted ones, or at most `most` of all."""
         calm, steps = self.rehearse()
         chosen = evenly([step.name for step in steps], most) if wanted is None else wanted
         runs = [] if calm.verdict.wrong else self._each(chosen, parallel)
@@ -104,7 +104,7 @@ class CrashKit:
         return CrashReport(self._scenario, kind(self._url), tuple(map(str, steps)), (calm, *runs))
 
     def _check_names(self, runs: Sequence[Run], known: Sequence[str]) -> None:
-        """Refuse a name that no run has: nothing was killed there, and that must not read as survived."""
+        """Refuse a name that no run has: nothing was killed there, which must not read as survived."""
         for run in runs:
             if run.step is not None and not run.reached and run.step not in known:
                 near = get_close_matches(run.step, known, n=MOST_NEAR) or known[:MOST_NEAR]
@@ -125,7 +125,7 @@ class CrashKit:
         return runs
 
     def rehearse(self) -> tuple[Run, list[Step]]:
-        """Run it in peace, and see that there is something to judge."""
+        """Run it without a kill, and check that there is something to judge."""
         calm = self.run(None)
         place = Place(self._directory / "calm")
         if not place.jobs.exists():
@@ -138,14 +138,14 @@ class CrashKit:
         return calm, read_steps(place.steps(0))
 
     def _without_effect(self, calm: Run) -> str:
-        """Say why there is nothing to judge: the jobs failed, or their handlers tell of nothing."""
+        """Say why there is nothing to judge: the jobs failed, or their handlers report no effects."""
         said = f"{self._scenario} has no effect, even without a kill"
         if calm.failures:
             return "\n".join([f"{said}, because its jobs did not complete:", *why_not_completed(calm.failures)])
         return f"{said}: have its handlers call world.happened(name, job)"
 
     def run(self, fatal: str | None) -> Run:
-        """Run it once, killed at this step, on a store of its own."""
+        """Run it once, killed at this step, on its own store."""
         directory = self._directory / re.sub(r"\W+", "-", fatal or "calm")
         directory.mkdir()
         place = Place(directory)
@@ -154,7 +154,7 @@ class CrashKit:
         return self._judge(place, fatal, trouble)
 
     def _lives(self, directory: Path, url: str, fatal: str | None) -> str | None:
-        """Start it, be killed, and start it again until it ends by itself; give why it never did."""
+        """Start it until it ends by itself, the first time with a kill; return why it never did, or None."""
         place = Place(directory)
         doomed: Future[Child] = Future()
         steps = Steps(place.steps(0), fatal, partial(_kill, doomed))
@@ -196,7 +196,7 @@ def _fates(place: Place) -> list[Fate]:
 
 
 def _kill(doomed: Future[Child]) -> None:
-    """Kill the sender of a request, and let that go no further either."""
+    """Kill the sender of a request, and stop handling the request."""
     os.kill(doomed.result().pid, signal.SIGKILL)
     raise ConnectionAbortedError("its sender was killed")
 

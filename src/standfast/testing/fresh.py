@@ -1,4 +1,4 @@
-"""A fresh store for each run: a file in the run's directory, or a schema of its own on a PostgreSQL server."""
+"""A fresh store for each run: a file in the run's directory, or its own schema on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ POSTGRES = ("postgresql://", "postgres://")
 
 
 def kind(url: str | None) -> str:
-    """Name the kind of store, for a report."""
+    """Return the kind of store, for a report."""
     return "PostgreSQL" if url is not None and url.startswith(POSTGRES) else "SQLite"
 
 
 @contextmanager
 def room(url: str | None) -> Iterator[Path]:
-    """Make a directory for all runs, gone with the block: where a SQLite URL points, else where temporary ones are."""
+    """Make a directory for all runs, deleted after the block: next to the SQLite file, or the usual temporary place."""
     beside = None
     if url is not None and kind(url) == "SQLite":
         if sqlite_path(url) == MEMORY:
@@ -34,7 +34,7 @@ def room(url: str | None) -> Iterator[Path]:
 
 @contextmanager
 def fresh(url: str | None, directory: Path) -> Iterator[str]:
-    """Give the URL of an unused store, deleted with the block."""
+    """Yield the URL of an unused store, deleted after the block."""
     if url is None or kind(url) == "SQLite":
         yield str(directory / "store" / "queue.db")
         return

@@ -1,4 +1,4 @@
-"""Clocks for tests: one that moves only when told, one that can be told to hurry."""
+"""Clocks for tests: one that moves only when told, one that can skip ahead."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class FrozenClock:
         self._server = self._wall
 
     def elapsed(self) -> float:
-        """Seconds since the pretended boot."""
+        """Return the seconds since the simulated boot."""
         return self._elapsed
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return self._wall
 
     def boot(self) -> str:
-        """Identify the pretended boot."""
+        """Identify the simulated boot."""
         return f"boot-{self._boots}"
 
     def of_server(self, server_time: float) -> float:  # noqa: ARG002 - that is the point
-        """Pretend a server whose clock moves only when told, too."""
+        """Simulate a server whose clock also moves only when told."""
         return self._server
 
     def advance(self, span: float | str) -> None:
@@ -46,13 +46,13 @@ class FrozenClock:
         self._wall += span
 
     def reboot(self) -> None:
-        """Start a new boot: the time since boot begins anew."""
+        """Start a new boot: the time since boot starts at zero."""
         self._boots += 1
         self._elapsed = 0.0
 
 
 class LapsingClock(SystemClock):
-    """The machine's clocks, plus the time that was let pass; a file passes it on to the process after a crash."""
+    """The machine's clocks plus skipped time; a file passes that on to the process after a crash."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -60,19 +60,19 @@ class LapsingClock(SystemClock):
         self._passed = float(path.read_text()) if path.exists() else 0.0
 
     def elapsed(self) -> float:
-        """Seconds since boot, and those let pass."""
+        """Return the seconds since boot, plus skipped time."""
         return super().elapsed() + self._passed
 
     def wall(self) -> float:
-        """Seconds since 1970, and those let pass."""
+        """Return the seconds since 1970, plus skipped time."""
         return super().wall() + self._passed
 
     def of_server(self, server_time: float) -> float:
-        """Let the server's time pass too."""
+        """Add the skipped time to the server's time."""
         return server_time + self._passed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass at once. The file is replaced as a whole, so that no kill leaves half of it."""
+        """Skip ahead. The file is replaced as a whole, so that a kill cannot leave half of it."""
         beside = self._path.with_suffix(".new")
         beside.write_text(repr(self._passed + seconds))
         beside.replace(self._path)

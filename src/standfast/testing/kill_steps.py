@@ -1,4 +1,4 @@
-"""The steps at which a run can be killed: each commit, handler and effect, before and after, by name and number."""
+"""The steps at which a run can be killed: before and after each commit, handler and effect, by name and number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from standfast.wings.effects.handler_job import Job
 
 
 class Step(NamedTuple):
-    """The n-th time that something happens in a run, as `after commit #7`. `note` says more, and identifies nothing."""
+    """The n-th time that something happens in a run, such as `after commit #7`. `note` is no part of its identity."""
 
     what: str
     nth: int
@@ -33,16 +33,16 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """The name that selects the step."""
         return f"{self.what} #{self.nth}"
 
     def __str__(self) -> str:
-        """Say it with its note."""
+        """Return the name with its note."""
         return f"{self.name} ({self.note})" if self.note else self.name
 
     @classmethod
     def read(cls, name: str) -> Step:
-        """Read a name; a note behind it does no harm."""
+        """Parse a name; a note after it is ignored."""
         what, _, nth = name.partition(" (")[0].rpartition(" #")
         if not what or not nth.isdecimal():
             raise ConfigurationError(f'only={name!r} names no step; take one from report.steps, as "after commit #7"')
@@ -50,12 +50,12 @@ class Step(NamedTuple):
 
 
 def die() -> None:
-    """End this process as a power cut would: nothing of it goes on, and nothing is tidied up."""
+    """End this process like a power cut: nothing continues, and nothing is cleaned up."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Steps:
-    """Counts the steps of one process and writes each down; at the fatal one, `end` is called."""
+    """Counts and records the steps of one process; at the fatal one, calls `end`."""
 
     def __init__(self, path: Path, fatal: str | None, end: Callable[[], None] = die) -> None:
         self._path = path
@@ -65,7 +65,7 @@ class Steps:
         self._lock = threading.Lock()
 
     def __call__(self, what: str, note: str = "") -> None:
-        """Take a step; the others of this process wait meanwhile, so that none overtakes the fatal one."""
+        """Take a step; other threads wait meanwhile, so that none overtakes the fatal step."""
         with self._lock:
             self._counts[what] += 1
             step = Step(what, self._counts[what], note)
@@ -99,18 +99,18 @@ class _WatchedEngine(Engine[Any]):
 
 
 def watch_commits(sf: Standfast, step: Steps) -> None:
-    """Open the store, and have each of its commits be two steps."""
+    """Open the store, and make each of its commits two steps."""
     engine = sf._store._engine  # noqa: SLF001 - the kit's business
     kind = type(engine)
     watched = cast("type[_WatchedEngine]", type(f"Watched{kind.__name__}", (_WatchedEngine, kind), {"step": step}))
     engine.__class__ = watched
 
 
-# --- what callers are told
+# --- what callers are promised
 
 
 class _WatchedReception(Reception):
-    """A reception that writes down what it promises, just before its caller hears of it."""
+    """A reception that records what it promises, just before its caller sees it."""
 
     promised: Callable[[str], None]
 
@@ -127,7 +127,7 @@ class _WatchedReception(Reception):
 
 
 def watch_promises(sf: Standfast, promised: Callable[[str], None]) -> None:
-    """Have each job that is accepted be told."""
+    """Report the id of each accepted job."""
     reception = sf._reception  # noqa: SLF001 - the kit's business
     watched = type("WatchedReception", (_WatchedReception,), {"promised": staticmethod(promised)})
     reception.__class__ = watched
@@ -137,7 +137,7 @@ def watch_promises(sf: Standfast, promised: Callable[[str], None]) -> None:
 
 
 def watch_handlers(sf: Standfast, step: Steps) -> None:
-    """Have each entering and leaving of a handler be a step."""
+    """Make each entering and leaving of a handler a step."""
     registry = sf._registry  # noqa: SLF001 - the kit's business
     for handler in [*registry.own.values(), *registry.of_every_queue.values()]:
         inside = partial(_inside, step, handler.name)

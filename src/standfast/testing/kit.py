@@ -1,4 +1,4 @@
-"""Run and look at enqueued work in a test, without a worker process and without waiting."""
+"""Run enqueued work and inspect it in a test, without a worker process and without waiting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.views import JobView
 
 LOOKED_AT = 1000
 MISSING = object()
-"""Equal to nothing a test can ask for."""
+"""Equal to nothing that a test can ask for."""
 
 
 class InMemory(Standfast):
@@ -24,7 +24,7 @@ class InMemory(Standfast):
 
 
 def memory(clock: FrozenClock | None = None) -> InMemory:
-    """Give a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
+    """Return a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
     sf = InMemory(":memory:", clock=clock or FrozenClock())
     sf._transactions = TransactionsInMemory(sf)  # noqa: SLF001
     return sf
@@ -32,10 +32,10 @@ def memory(clock: FrozenClock | None = None) -> InMemory:
 
 @asynccontextmanager
 async def in_memory(sf: Standfast, clock: FrozenClock | None = None) -> AsyncIterator[FrozenClock]:
-    """Put an application's own queue into memory for a block, with its rules and handlers; give the clock.
+    """Put an application's own queue into memory for a block, with its rules and handlers; yield the clock.
 
-    Everything that holds this very object works there meanwhile: module-level code, and its handlers' `.enqueue`.
-    Its own store is not opened; begin while nothing uses it.
+    Everything that refers to this object works in memory meanwhile: module-level code, and its handlers' `.enqueue`.
+    Its own store is not opened; start while nothing uses the queue.
     """
     stand_in = memory(clock)
     before = vars(sf).copy()
@@ -48,9 +48,9 @@ async def in_memory(sf: Standfast, clock: FrozenClock | None = None) -> AsyncIte
 
 
 def move(sf: Standfast, home: Standfast) -> None:
-    """Have a queue work on another one's store and by its clock, with its own rules and handlers.
+    """Make a queue work on another one's store and clock, with its own rules and handlers.
 
-    Every reference to the object is moved too: module-level code, and its handlers' `.enqueue`.
+    Every reference to the object is affected: module-level code, and its handlers' `.enqueue`.
     """
     home._declared.take_over(sf._declared)  # noqa: SLF001 - the kit's business, here and below
     home._registry.take_over(sf._registry)  # noqa: SLF001
@@ -62,18 +62,18 @@ def move(sf: Standfast, home: Standfast) -> None:
 
 
 async def drain(sf: Standfast) -> Counter[str]:
-    """Run everything that is due, ticks of schedules, repeats and redrives included; give how often each queue ran.
+    """Run everything that is due, including schedule ticks, repeats and redrives; return how often each queue ran.
 
     Each queue runs one job after the other, by priority; jobs that take longer than a moment run side by side. Time
-    does not pass by itself: a repeat with a backoff stays queued until the clock is advanced, and so does what the rate
-    of a redrive holds back.
+    does not pass by itself: a repeat with a backoff stays queued until the clock is advanced, and so does work that
+    the rate of a redrive holds back.
     """
     await _bring_committed(sf)
     return await sf.worker().run_due(at_once=1)
 
 
 async def assert_enqueued(sf: Standfast, queue: str, **match: object) -> JobView:
-    """Give the newest job of a queue whose attributes (or payload keys) match; fail naming what is there instead."""
+    """Return the newest job of a queue whose attributes (or payload keys) match; fail listing the existing ones."""
     await _bring_committed(sf)
     found = await sf.jobs(queue=queue, limit=LOOKED_AT)
     for job in found:
@@ -84,7 +84,7 @@ async def assert_enqueued(sf: Standfast, queue: str, **match: object) -> JobView
 
 
 async def _bring_committed(sf: Standfast) -> None:
-    """Bring here what callers committed with `tx=`."""
+    """Relay jobs that callers committed with `tx=`."""
     transactions = sf._transactions  # noqa: SLF001
     if isinstance(transactions, TransactionsInMemory):
         await transactions.bring()

@@ -1,7 +1,7 @@
-"""`tx=` on a store in memory: jobs are there once the caller's transaction is committed.
+"""`tx=` on a store in memory: jobs exist once the caller's transaction is committed.
 
-A job of a transaction on SQLite is written into an outbox there, as in production; `drain` and `assert_enqueued` bring
-it here. A transaction on PostgreSQL cannot be joined from a store in memory: its job is there at once.
+A job in a SQLite transaction is written into an outbox there, as in production; `drain` and `assert_enqueued` relay it
+to the store. A store in memory cannot join a PostgreSQL transaction: such a job exists at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 KNOWN = ("psycopg", "asyncpg", "sqlalchemy")
-"""The libraries whose connections and sessions a store on PostgreSQL takes."""
+"""The libraries whose connections and sessions a PostgreSQL store accepts."""
 
 
 class TransactionsInMemory(Transactions):
-    """Remembers the databases it wrote to, so that what was committed there can be brought here."""
+    """Remembers the databases that it wrote to, so that jobs committed there can be relayed."""
 
     def __init__(self, sf: Standfast) -> None:
         super().__init__(sf._store, sf._ready, sf.clock)  # noqa: SLF001 - the kit's business, here and below
@@ -36,7 +36,7 @@ class TransactionsInMemory(Transactions):
         """The files, and the connections to databases in memory, that jobs were written to."""
 
     async def enqueue(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Write jobs into the caller's SQLite database, or here if theirs is PostgreSQL."""
+        """Write jobs into the caller's SQLite database, or here if it is PostgreSQL."""
         tx = unwrapped(tx)
         noted = in_callers_database(tx, self._note)
         if noted is not None:
@@ -46,7 +46,7 @@ class TransactionsInMemory(Transactions):
         return await self._reception.accept_bulk(jobs)
 
     def _note(self, theirs: CallersDatabase) -> None:
-        """Remember where to look for what is committed."""
+        """Remember where to look for committed jobs."""
         place = outbox.file_of(theirs) or theirs.driver
         if not isinstance(place, str) and not is_sqlite3(place):
             raise ConfigurationError(
@@ -56,12 +56,12 @@ class TransactionsInMemory(Transactions):
         self._databases[place] = None
 
     async def bring(self) -> None:
-        """Bring here what was committed since."""
+        """Relay what was committed since the last call."""
         for database in list(self._databases):
             if not isinstance(database, str):
                 await self._relay(database)
                 continue
-            with closing(_connect(database)) as connection:  # it sees what is committed, and nothing else
+            with closing(_connect(database)) as connection:  # it sees only what is committed
                 await self._relay(connection)
 
     async def _relay(self, connection: sqlite3.Connection) -> None:
@@ -70,7 +70,7 @@ class TransactionsInMemory(Transactions):
 
 
 class _InThisThread(outbox.Table):
-    """An outbox that is read where the caller's connection belongs: in the thread of the test."""
+    """An outbox read in the thread that owns the caller's connection: the test's."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._theirs = connection
@@ -80,7 +80,7 @@ class _InThisThread(outbox.Table):
 
 
 def _is_free(connection: sqlite3.Connection) -> bool:
-    """Tell whether a connection has no transaction open; a closed one, of a database in memory, brings nothing."""
+    """Return whether a connection has no open transaction; a closed one, to memory, has nothing to relay."""
     import sqlite3  # noqa: PLC0415 - loaded already, by the caller's connection
 
     try:
@@ -98,7 +98,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _check_library(tx: object) -> None:
-    """Refuse what no store takes, so that a test does not pass what production refuses."""
+    """Refuse what no store accepts, so that a test cannot pass with what production refuses."""
     library = type(tx).__module__.partition(".")[0]
     if library not in KNOWN:
         raise ConfigurationError(

@@ -1,7 +1,7 @@
-"""Children to be killed, frozen and judged, forked from a warm process that has neither threads nor an open store.
+"""Children to be killed, frozen and judged, forked from a warm process without threads or an open store.
 
 Starting Python takes a hundred times longer than a fork, and no process with threads or an open store may be forked.
-What a child reports goes into files of its own, one line to one write, which no kill can tear.
+A child reports into files of its own, one line per write, which no kill can tear.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from standfast.errors import ConfigurationError
 
 LOOK_EVERY = 0.002
 PROGRAM = (sys.executable, "-P", "-c", f"from {__name__} import main; main()")
-"""The warm process. Modules of the present directory are not meant, unless the owner's own path has it."""
+"""The warm process. `-P` keeps modules of the current directory out, unless the owner's own path has it."""
 
 
 def report(path: Path, *, synced: bool = False, **line: Any) -> None:
@@ -39,12 +39,12 @@ def report(path: Path, *, synced: bool = False, **line: Any) -> None:
 
 
 def reported(path: Path) -> list[dict[str, Any]]:
-    """Read what was reported so far."""
+    """Read the lines reported so far."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def until(fact: Callable[[], Any], *, within: float = 30.0) -> Any:
-    """Wait for a fact, and give it."""
+    """Wait until a condition is true, and return its value."""
     give_up = time.monotonic() + within
     while not (found := fact()):
         if time.monotonic() >= give_up:
@@ -62,23 +62,23 @@ class Child:
         self.status: int | None = None
 
     def has_ended(self) -> bool:
-        """Tell whether it has ended; `status` then says how: an exit code, or minus the signal that killed it."""
+        """Return whether it has ended; `status` is then its exit code, or minus the signal that killed it."""
         if self.status is None:
             self.status = self._nursery.ask({"poll": self.pid})
         return self.status is not None
 
     def is_stopped(self) -> bool:
-        """Tell whether it is frozen."""
+        """Return whether it is frozen."""
         stat = Path(f"/proc/{self.pid}/stat").read_text()
         return stat.rpartition(") ")[2].startswith("T")
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the child has ended."""
         if not self.has_ended():
             os.kill(self.pid, number)
 
     def wait(self, within: float = 30.0) -> int:
-        """Wait for its end; give its status."""
+        """Wait for its end; return its status."""
         until(self.has_ended, within=within)
         return -signal.SIGKILL if self.status is None else self.status
 
@@ -96,7 +96,7 @@ class Nursery:
         self._asking = threading.Lock()
 
     def spawn(self, role: Callable[..., Any], *arguments: Any) -> Child:
-        """Have a child call a function of a module, with arguments that JSON can carry."""
+        """Start a child that calls a function of a module, with arguments that JSON can carry."""
         name = f"{role.__module__}:{role.__qualname__}"
         return Child(self, self.ask({"role": name, "arguments": [_plain(argument) for argument in arguments]}))
 
@@ -107,7 +107,7 @@ class Nursery:
             return self._read_line()
 
     def warm_up(self, modules: tuple[str, ...]) -> None:
-        """Load what every child needs before any is born."""
+        """Load what every child needs before the first one is forked."""
         for module in modules:
             refused = self.ask({"load": module})
             if refused is not None:
@@ -131,10 +131,10 @@ def _plain(argument: Any) -> Any:
 
 @contextmanager
 def nursery(*modules: str) -> Iterator[Nursery]:
-    """Start the warm process and have it load these modules; at the end, kill the children that are left."""
+    """Start the warm process and let it load these modules; at the end, kill the remaining children."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    # In a session of its own: an interrupt is for its owner, who ends it.
+    # In its own session: an interrupt is for its owner, which ends it.
     with subprocess.Popen(PROGRAM, env=environment, start_new_session=True, **pipes) as process:  # noqa: S603
         try:
             children = Nursery(process)
@@ -190,12 +190,12 @@ def _fork(role: str, arguments: list[Any]) -> int:
 
 
 def _start(role: str, arguments: list[Any]) -> int:
-    """Start Python anew: a module that was loaded has threads, and a fork would leave their locks behind."""
+    """Start a new Python: a loaded module has threads, and a fork would leave their locks locked."""
     return os.posix_spawn(sys.executable, [*PROGRAM, role, json.dumps(arguments)], os.environ)
 
 
 def _perform(role: str, arguments: list[Any]) -> None:
-    """Play a role and end, whatever it raises: nothing of the warm process may go on in its child."""
+    """Call the role and exit, whatever it raises: nothing of the warm process may continue in its child."""
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     status = 1
     try:
@@ -210,7 +210,7 @@ def _perform(role: str, arguments: list[Any]) -> None:
 
 
 def main() -> None:
-    """Speak with the owner through a copy of standard output: whatever is loaded may print."""
+    """Talk to the owner through a copy of standard output: loaded modules may print."""
     if len(sys.argv) > 1:
         _perform(sys.argv[1], json.loads(sys.argv[2]))
     with os.fdopen(os.dup(1), "w") as answers:

@@ -1,4 +1,4 @@
-"""A receiver on loopback that writes each request down before it answers, and can have its sender killed meanwhile."""
+"""A receiver on loopback that records each request before it answers, and can have its sender killed meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answering)
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: senders are killed here."""
+        """Ignore errors: senders are killed here."""
 
 
 class _Answering(BaseHTTPRequestHandler):
@@ -33,7 +33,7 @@ class _Answering(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def _receive(self) -> None:
-        """Read, write down, answer: a sender can be killed before it is written, and before it hears of it."""
+        """Read, record, answer: a sender can be killed before the request is recorded, or before it is answered."""
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         name = urlsplit(self.path).path.strip("/")
         key = self.headers.get("Idempotency-Key") or self.path
@@ -55,7 +55,7 @@ class _Answering(BaseHTTPRequestHandler):
 
 @contextmanager
 def receiving(effects: Path, step: Steps) -> Iterator[str]:
-    """Receive for as long as the block lasts; give the URL."""
+    """Receive requests while the block lasts; yield the URL."""
     with _Server(effects, step) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="crash-receiver", daemon=True)
         thread.start()

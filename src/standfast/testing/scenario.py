@@ -1,4 +1,4 @@
-"""What a user writes for the crash kit: what runs, what is enqueued, and which effects each job must have."""
+"""What you write for the crash kit: what runs, what is enqueued, and which effects each job must have."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from standfast.views import JobView
 
 
 class Scenario:
-    """A class at the top of a module: child processes import it by name, and make it without arguments."""
+    """A class at the top level of a module: child processes import it by name, and create it without arguments."""
 
     effects: tuple[str, ...] = ()
-    """The names of the effects that each job must have had once it ended as expected."""
+    """The names of the effects that each job must have if it ended as expected."""
     expected: str | None = None
     """The state in which each job must end, such as "dead" for jobs that are meant to die. None asks for no state: a
     job is completed and must have had its effects, or it is a letter, which is visible and owes nothing."""
 
     def build(self, world: World) -> Standfast:
-        """Give the queue with its rules and handlers: a new one, or your application's own.
+        """Return the queue with its rules and handlers: a new one, or your application's own.
 
         Whatever store it names, the kit puts it on a fresh one.
         """
         raise NotImplementedError
 
     async def enqueue(self, sf: Standfast, world: World) -> None:
-        """Enqueue the jobs. A crash on the way has this called again, so give each an idempotency key."""
+        """Enqueue the jobs. After a crash on the way, this is called again, so give each job an idempotency key."""
         raise NotImplementedError
 
     def ends(self, job: JobView) -> str | None:
-        """Give the state in which a job must end, where not all of them end alike; None asks for none."""
+        """Return the state in which a job must end, if not all end alike; None allows any state."""
         del job
         return self.expected
 
     def expects(self, job: JobView) -> Iterable[Effect]:
-        """Give the name and key of each effect that a job must have once it ended as expected."""
+        """Return the name and key of each effect that a job must have if it ended as expected."""
         return [(name, job.idempotency_key or job.id) for name in self.effects]
 
 
 def name_of(scenario: type[Scenario]) -> str:
-    """Give what child processes find a scenario by."""
+    """Return the name by which child processes find a scenario."""
     if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
         raise ConfigurationError(f"a scenario is a class that extends standfast.testing.Scenario, not {scenario!r}")
     name = f"{scenario.__module__}:{scenario.__qualname__}"
@@ -61,7 +61,7 @@ def name_of(scenario: type[Scenario]) -> str:
 
 
 def load_scenario(name: str) -> Scenario:
-    """Import and make a scenario."""
+    """Import and create a scenario."""
     module, _, qualname = name.partition(":")
     found: Any = importlib.import_module(module)
     for part in qualname.split("."):

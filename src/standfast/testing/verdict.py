@@ -1,4 +1,4 @@
-"""Was an effect lost or doubled? What the store says of each job, laid beside what happened in the world."""
+"""Was an effect lost or doubled? What the store says of each job, compared with what really happened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from standfast.lifecycle import State
 from standfast.testing.world import Effect
 
 VANISHED = "vanished"
-"""What the state of a job is called that was accepted and is not in the store."""
+"""The state reported for a job that was accepted but is not in the store."""
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -24,52 +24,52 @@ class Fate(msgspec.Struct, frozen=True):
     noted: int = 0
     """How often its history says that a repeat may double its effects."""
     expected: str | None = None
-    """The state in which it must end, if the scenario says."""
+    """The state in which it must end, if the scenario sets one."""
     failure: str = ""
     """Why it stopped, if it did not complete."""
 
     @property
     def ended_well(self) -> bool:
-        """Whether it ended as it should, so that its effects must be there."""
+        """Whether it ended as it should, so that its effects must exist."""
         return self.state == (self.expected or State.COMPLETED)
 
     @property
     def owes_nothing(self) -> bool:
-        """Whether the scenario says how it must end, and asks for no effect."""
+        """Whether the scenario sets its final state, and asks for no effect."""
         return self.expected is not None and not self.expects
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is not as it should be, or, on record, may be so."""
+    """Something that is wrong, or that the record says may be."""
 
     about: str
     words: str
 
     def __str__(self) -> str:
-        """Say it."""
+        """Return the finding in words."""
         return f"{self.about} {self.words}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What was found in one run."""
+    """The findings of one run."""
 
     lost: tuple[Finding, ...] = ()
     doubled: tuple[Finding, ...] = ()
     """Happened more often than asked for, and nothing in the job's history announces it."""
     recorded: tuple[Finding, ...] = ()
-    """Happened again, and the job's history had said that it may."""
+    """Happened again, as the job's history had said it may."""
     unsettled: tuple[Finding, ...] = ()
     unexpected: tuple[Finding, ...] = ()
     """Ended in another state than the scenario asks for."""
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
-        """Everything but what is on record."""
+        """Every finding except what is on record."""
         return (*self.lost, *self.doubled, *self.unsettled, *self.unexpected)
 
 
 def judge(fates: Sequence[Fate], effects: Mapping[Effect, int]) -> Verdict:
-    """Lay the jobs beside the effects. A dead or cancelled job owes nothing: it is visible, and its history tells.
+    """Compare the jobs with the effects. A dead or cancelled job owes nothing: it is visible, and its history explains.
 
     One that is meant to end so owes its effects.
     """

@@ -1,4 +1,4 @@
-"""Where effects show: append-only lines that the product does not write, each synced before its effect is done."""
+"""Where effects are recorded: append-only lines, not written by the product, each synced before its effect is done."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from standfast.testing.nursery import report, reported
 from standfast.wings.effects.handler_job import Job
 
 Effect = tuple[str, str]
-"""An effect's name, and whose it is."""
+"""An effect's name, and the key of its owner."""
 
 
 class World:
-    """What a scenario's handlers have their effects on, in place of the real one."""
+    """What a scenario's handlers act on, in place of the real world."""
 
     def __init__(self, effects: Path, receiver: str, steps: Steps) -> None:
         self._effects = effects
@@ -23,9 +23,9 @@ class World:
         self._steps = steps
 
     def happened(self, name: str, whose: Job | str) -> str:
-        """Write down that an effect happened now, once more for each call; give its key, as a receipt.
+        """Record that an effect happened now, once more for each call; return its key, as a receipt.
 
-        `whose` is the job that had it, which goes by its idempotency key or else its id; or any text.
+        `whose` is the job that had it, known by its idempotency key or else its id; or any text.
         """
         key = whose.idempotency_key if isinstance(whose, Job) else str(whose)
         self._steps(f"before effect {name}", key)
@@ -34,18 +34,18 @@ class World:
         return key
 
     def has(self, name: str, whose: Job | str) -> bool:
-        """Look whether an effect happened: what a verifier asks."""
+        """Return whether an effect happened: the question of a verifier."""
         key = whose.idempotency_key if isinstance(whose, Job) else str(whose)
         return happened(self._effects)[name, key] > 0
 
     def step(self, what: str) -> None:
-        """Have one more place where the run is killed, once for each time it comes by."""
+        """Add a place where the run is killed, once for each time that it is reached."""
         self._steps(what)
 
     def url(self, name: str) -> str:
-        """Give a URL whose receiver writes each request down as this effect before it answers 200.
+        """Return a URL whose receiver records each request as this effect before it answers 200.
 
-        The effect is its sender's by the header Idempotency-Key. The address is 127.0.0.1: name it in `destinations`.
+        The header Idempotency-Key says whose effect it is. The address is 127.0.0.1: name it in `destinations`.
         """
         return f"{self._receiver}/{name}"
 

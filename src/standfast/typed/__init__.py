@@ -1,4 +1,4 @@
-"""The types that callers and their editors see: options with their meanings, replies, and what a handler reads."""
+"""The types that callers and their editors see: options with their meanings, replies, and types of handlers."""
 
 from standfast.typed.job_options import (
     EnqueueManyOptions,

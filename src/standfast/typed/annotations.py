@@ -1,4 +1,4 @@
-"""What a handler's annotations say: the type of its payloads, and of its result. Read once, when it is registered."""
+"""What a handler's annotations say: the types of its payload and its result. Read once, when it is registered."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from standfast.outcome import Cancel, Snooze
 
 
 class Annotated(NamedTuple):
-    """What a function says it takes and gives; None says nothing. What cannot be found out is an error to raise."""
+    """The types that a function declares, None if none. A result type that cannot be resolved is an `_Unknown`."""
 
     input: Any = None
     result: Any = None
 
 
 def annotated(function: Callable[..., Any], handler: str, job: type, where: FrameType) -> Annotated:
-    """Read `job: Job[Mail]` and `-> Sent` of a function; `where` it is registered, local names are known too."""
+    """Read `job: Job[Mail]` and `-> Sent` of a function; local names at its registration (`where`) count, too."""
     plain = _with_annotations(function)
     given = getattr(plain, "__annotations__", {})
     if not given:
@@ -38,7 +38,7 @@ def annotated(function: Callable[..., Any], handler: str, job: type, where: Fram
 
 
 def _with_annotations(function: Callable[..., Any]) -> Any:
-    """Give what carries the annotations: a function, that of a partial, or an object's `__call__`."""
+    """Return the object with the annotations: a function, that of a partial, or an object's `__call__`."""
     inner = inspect.unwrap(function)
     while hasattr(inner, "func"):
         inner = inner.func
@@ -53,7 +53,7 @@ class _Known(NamedTuple):
     where: FrameType
 
     def evaluated(self, annotation: Any) -> Any:
-        """Give what an annotation means; one that is text is evaluated as Python would."""
+        """Return what an annotation means; a string is evaluated as Python would."""
         while isinstance(annotation, str):
             local = self.where.f_locals if self.where.f_globals is self.module else {}
             names = {self.job.__name__: self.job, **self.module, **local}
@@ -62,7 +62,7 @@ class _Known(NamedTuple):
 
 
 def _payload_type(annotation: Any, handler: str, known: _Known) -> Any:
-    """Give Mail of `Job[Mail]`. An annotation that names no payload need not be resolved."""
+    """Return Mail for `Job[Mail]`. An annotation that names no payload need not be resolved."""
     if annotation is None or (isinstance(annotation, str) and "[" not in annotation):
         return None
 
@@ -81,7 +81,7 @@ def _payload_type(annotation: Any, handler: str, known: _Known) -> Any:
 
 
 def _result_type(annotation: Any) -> Any:
-    """Give what is kept of what a function returns: neither Snooze nor Cancel is a result."""
+    """Return the type of the stored result: neither Snooze nor Cancel is a result."""
     if get_origin(annotation) in (Union, UnionType):
         kept = [each for each in get_args(annotation) if each not in (Snooze, Cancel)]
         return Union[tuple(kept)] if kept else None  # noqa: UP007 - made from a list
@@ -91,7 +91,7 @@ def _result_type(annotation: Any) -> Any:
 
 
 class _Unknown:
-    """A return annotation that cannot be resolved: an error only for whoever asks for a typed result."""
+    """A return annotation that cannot be resolved: an error only for a caller that asks for a typed result."""
 
     def __init__(self, handler: str, annotation: Any, error: Exception) -> None:
         self.error = ConfigurationError(
@@ -101,7 +101,7 @@ class _Unknown:
 
 
 def settled(given: Any, annotation: Any, handler: str) -> Any:
-    """Give the input type of a handler; refuse `input=` that says something else than its annotation.
+    """Return the input type of a handler; refuse `input=` that contradicts its annotation.
 
     `Job[list[Mail]]` with `input=Mail` is a handler of collected payloads.
     """
@@ -114,11 +114,11 @@ def settled(given: Any, annotation: Any, handler: str) -> Any:
 
 
 def check_readable(kind: Any, handler: str) -> None:
-    """Refuse a type that no payload can be read as, now rather than when the first job is there."""
+    """Refuse a type that no payload can be read as, now rather than when the first job arrives."""
     known = not isinstance(kind, type) or kind.__module__ == "builtins" or hasattr(kind, "model_validate_json")
     if known or issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind) or is_typeddict(kind):
         return
-    info = call_guarded(lambda: _described(kind), lambda _error: None)  # names of its own that come later
+    info = call_guarded(lambda: _described(kind), lambda _error: None)  # it may refer to names that are defined later
     if isinstance(info, msgspec.inspect.CustomType):
         raise ConfigurationError(
             f"handler {handler}: no payload can be read as {_name(kind)}; make it a msgspec Struct, a dataclass, a "
@@ -135,7 +135,7 @@ def _name(kind: Any) -> str:
 
 
 def read_result(result: Any, kind: Any) -> Any:
-    """Read a JSON result as the type that a handler says it returns; raise whatever says that it does not fit."""
+    """Read a JSON result as the handler's declared return type; raise if it does not fit."""
     validate = getattr(kind, "model_validate", None)
     return validate(result) if callable(validate) else msgspec.convert(result, kind, dec_hook=_validated)
 
@@ -147,7 +147,7 @@ def check_resolved(kind: Any) -> None:
 
 
 def _validated(kind: Any, value: Any) -> Any:
-    """Read what msgspec does not know: a pydantic model inside."""
+    """Read what msgspec does not know: a nested pydantic model."""
     validate = getattr(kind, "model_validate", None)
     if not callable(validate):
         raise TypeError(f"{_name(kind)} cannot be read from JSON")

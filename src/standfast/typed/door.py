@@ -1,4 +1,4 @@
-"""What a handler needs of the object that takes its work in: a `Standfast`, whose verbs it calls."""
+"""What a handler needs of the object that accepts its work: the methods of a `Standfast` that it calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ else:
 
 
 class Door(Protocol):
-    """Takes work in for handlers."""
+    """Accepts work for handlers."""
 
     async def enqueue(
         self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Unpack[EnqueueOptions]
@@ -46,4 +46,4 @@ class Calls(Protocol):
         """Call a handler here and now."""
 
     async def submit(self, handler: Any, params: Any = None, **options: Unpack[SubmitOptions]) -> Reply[Any]:
-        """Have a handler called once, later."""
+        """Let a worker call a handler once, later."""

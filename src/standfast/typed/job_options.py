@@ -87,11 +87,11 @@ class JobOptions(BulkOptions, _Aged, total=False):
 
 
 class EnqueueOptions(JobOptions, _Stored, total=False):
-    """What `handler.enqueue` takes beside the payload."""
+    """What `handler.enqueue` takes besides the payload."""
 
 
 class EnqueueManyOptions(BulkOptions, _Stored, total=False):
-    """What `handler.enqueue_many` takes beside the payloads."""
+    """What `handler.enqueue_many` takes besides the payloads."""
 
     keys: Keys | None
     """Each job's own idempotency key: a list with one for each payload, or a function of the payload."""
@@ -111,7 +111,7 @@ class StepOptions(_OfAnyJob, _Timed, _Folded, total=False):
 
 
 class RunOptions(_Keyed, total=False):
-    """What `handler.run` takes beside the payload."""
+    """What `handler.run` takes besides the payload."""
 
     session: str | None
     """The agent's session that asks."""
@@ -122,7 +122,7 @@ class RunOptions(_Keyed, total=False):
 
 
 class SubmitOptions(_Keyed, total=False):
-    """What `handler.submit` takes beside the payload."""
+    """What `handler.submit` takes besides the payload."""
 
     session: str | None
     """The agent's session that asks; its inbox is told of the end."""

@@ -64,7 +64,7 @@ class RetentionTable(TypedDict, total=False):
 
 
 class QueueOptions(TypedDict, total=False):
-    """What `sf.queue` takes beside the queue's name."""
+    """What `sf.queue` takes besides the queue's name."""
 
     attempts: int
     """How many attempts a round allows, including the first. An attempt that ended because its worker died while it ran

@@ -1,8 +1,8 @@
 """Plain calls for everything that is awaited: `sf.sync`, and `handler.sync`.
 
-There is no second body for any verb. A verb is looked up on the object it belongs to when it is called; what it gives
-to await is waited for in the thread that asks. `sync.pyi` says what that makes of each signature, for editors and type
-checkers: `python -m tests.typing.sync_stub` writes it from the table of verbs.
+No method has a second implementation. A method is looked up on its object when it is called; if it returns an
+awaitable, the calling thread waits for that. `sync.pyi` has the resulting signatures, for editors and type checkers:
+`python -m tests.typing.sync_stub` generates it from the table of verbs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from standfast.concurrency.loop_thread import THE_LOOP
 
 
 class Plain:
-    """The verbs of one object as plain calls, from any thread, also while an event loop runs in it."""
+    """The methods of one object as plain calls, from any thread, even while an event loop runs in it."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -43,17 +43,17 @@ class Plain:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        """Leave it."""
+        """Leave what `__enter__` entered."""
         left: bool | None = _waited_for(self._target.__aexit__(kind, error, trace))
         return left
 
 
 class Sync(Plain):
-    """`sf.sync`: every awaited verb of a `Standfast` as a plain call."""
+    """`sf.sync`: every async method of a `Standfast` as a plain call."""
 
 
 class SyncHandler(Plain):
-    """`handler.sync`: every awaited verb of a handler as a plain call."""
+    """`handler.sync`: every async method of a handler as a plain call."""
 
 
 def _plain_call(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ def _plain_call(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Give what plain code can use: an iterator, or the plain calls of an object with verbs to await."""
+    """Return a value for plain code: an iterator, or the plain calls of an object with async methods."""
     if isinstance(value, AsyncIterator):
         return _each(value)
     return Plain(value) if _has_awaited_verbs(type(value)) else value
@@ -91,7 +91,7 @@ async def _awaited(given: Awaitable[Any]) -> Any:
 
 
 def _each(items: AsyncIterator[Any]) -> Iterator[Any]:
-    """Give what an async iterator gives; it is closed with this one."""
+    """Yield the items of an async iterator, which is closed with this one."""
     try:
         while (found := THE_LOOP.run(_next(items))) is not None:
             yield found[0]
@@ -101,7 +101,7 @@ def _each(items: AsyncIterator[Any]) -> Iterator[Any]:
 
 
 async def _next(items: AsyncIterator[Any]) -> tuple[Any] | None:
-    """Give the next item in a tuple; None says that there is no more: StopAsyncIteration cannot leave a coroutine."""
+    """Return the next item in a tuple, or None at the end: StopAsyncIteration cannot leave a coroutine."""
     try:
         return (await anext(items),)
     except StopAsyncIteration:

@@ -1,4 +1,4 @@
-"""Options that a call does not take: a slip gets the name that was probably meant, not a bare TypeError."""
+"""Options that a call does not take: the error names the most similar option, unlike a bare TypeError."""
 
 from __future__ import annotations
 

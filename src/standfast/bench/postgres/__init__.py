@@ -1,1 +1,1 @@
-"""`standfast bench --url postgresql://…`: the product beside other queues on the same server, in the same run."""
+"""`standfast bench --url postgresql://…`: standfast and other queues on the same server, in the same run."""

@@ -1,4 +1,4 @@
-"""The server that is measured: databases of the bench's own on it, and its settings that matter.
+"""The measured server: the bench's own databases on it, and its relevant settings.
 
 The only module of the bench that uses psycopg.
 """
@@ -19,19 +19,19 @@ from standfast.bench import bench_place as place
 from standfast.errors import ConfigurationError
 
 OURS = {"schema", "listen", "prepare"}
-"""Parameters of the URL that are the product's; everything else is libpq's."""
+"""Parameters of the URL that belong to standfast; all others are libpq's."""
 SETTINGS = (
     *("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method"),
     *("shared_buffers", "max_wal_size", "max_connections", "autovacuum"),
 )
 PREFIX = "standfast_bench_"
-"""How the databases of a run that was killed are found, to be dropped by hand."""
+"""The prefix by which databases of a killed run can be found, and dropped by hand."""
 CONNECT_SECONDS = 5
 LOCAL = ("", "localhost", "127.0.0.1", "::1")
 
 
 class Server:
-    """A server on which this user may make databases."""
+    """A server on which this user may create databases."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -41,11 +41,11 @@ class Server:
         self._query = {name: value for name, value in given.items() if name not in OURS}
         self._url = self._named(parts.path.lstrip("/") or self._query.get("dbname", ""))
         self.product_options = {"prepare": self._prepares}
-        """What the product's own URLs say beyond the peers'. The peers' drivers prepare statements too."""
+        """Options that standfast's URLs have beyond the peers'. The peers' drivers prepare statements, too."""
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """Give the URL of an empty database, and drop it afterwards, closing open connections."""
+        """Yield the URL of an empty database, and drop it afterwards, closing open connections."""
         name = f"{PREFIX}{secrets.token_hex(6)}"
         known = sql.Identifier(name)
         self._execute(
@@ -58,12 +58,12 @@ class Server:
             self._execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(known))
 
     def for_product(self, url: str) -> str:
-        """Give the URL of a database as the product reads it."""
+        """Return the URL of a database in the form that standfast reads."""
         joint = "&" if urlsplit(url).query else "?"
         return f"{url}{joint}{urlencode(self.product_options)}"
 
     def describe(self) -> dict[str, Any]:
-        """Give version and settings, and where the data lie if this user may know."""
+        """Return version and settings, and the data directory if this user may know it."""
         with self._connected() as connection:
             settings = {name: _setting(connection, name) for name in SETTINGS}
             directory = _setting(connection, "data_directory")
@@ -92,12 +92,12 @@ class Server:
 
 
 def analyze(url: str) -> None:
-    """Have the planner know what is in the tables, as it does on a server that has been up for a while."""
+    """Update the planner's statistics, as on a server that has been running for a while."""
     with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
         connection.execute("ANALYZE")
 
 
 def _setting(connection: psycopg.Connection[Any], name: str) -> str | None:
-    """Read a setting; None where this user may not."""
+    """Read a setting; None if this user may not."""
     row = connection.execute("SELECT current_setting(name) FROM pg_settings WHERE name = %s", (name,)).fetchone()
     return None if row is None else str(row[0])

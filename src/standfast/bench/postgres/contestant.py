@@ -1,4 +1,4 @@
-"""Who is measured: the product or a peer, each step on an empty database of its own."""
+"""What is measured: standfast or a peer, each step on an empty database of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.bench.sizes import Sizes
 
 
 class Contestant(Protocol):
-    """One queue. Each step gives its figures by the same names."""
+    """One queue. Each step returns its figures under the same names."""
 
     title: str
 

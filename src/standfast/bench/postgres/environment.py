@@ -1,6 +1,6 @@
-"""The environment of the peers: a Python of their own with each of them installed, made once and kept.
+"""The peers' environment: their own Python with all of them installed, created once and kept.
 
-Those that are written for Node stand in its directory `node`, installed by npm.
+Peers written for Node are in its directory `node`, installed by npm.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from standfast.bench.stores import Say
 from standfast.errors import ConfigurationError
 
 NEWEST_FIRST = ("python3.14", "python3.13", "python3.12")
-"""Oban for Python needs 3.12; the others take what standfast takes."""
+"""Oban for Python needs 3.12; the others run wherever standfast does."""
 DRIVERS = Path(__file__).parents[4] / "benchmarks/peers"
-"""The programs that measure other queues. A checkout has them, an installed package does not."""
+"""The programs that measure other queues. A checkout contains them, an installed package does not."""
 NO_DRIVERS = "an installed standfast has no drivers for other queues; run the bench from a checkout to measure them"
 NONE = "none"
 NODE = "node"
@@ -32,7 +32,7 @@ print(json.dumps({"python": sys.version.split()[0], "packages": {name: found.get
 
 
 class Package(msgspec.Struct, frozen=True):
-    """A peer: what people call it, what pip or npm calls it, and what is asked of that and of its language."""
+    """A peer: its title, its name for pip or npm, its requirement, and what it needs of its language."""
 
     title: str
     name: str
@@ -50,14 +50,14 @@ PACKAGES = (
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """Which Python runs the peers, the version of each that is there, and why another is not."""
+    """The Python that runs the peers, the version of each installed peer, and why others are missing."""
 
     python: str
     python_version: str
     versions: dict[str, str]
     reasons: dict[str, str]
     node_place: str = ""
-    """The directory that holds `node_modules`."""
+    """The directory that contains `node_modules`."""
 
 
 class _Answer(msgspec.Struct):
@@ -66,7 +66,7 @@ class _Answer(msgspec.Struct):
 
 
 def prepare(given: str | None, say: Say) -> Installed:
-    """Give the environment at this path, or the user's own one, made and filled where it is not yet."""
+    """Return the environment at this path, or the user's own one, created and filled as needed."""
     if given == NONE:
         return _without_peers("--peers none")
     if not DRIVERS.is_dir():
@@ -85,13 +85,13 @@ def _without_peers(why: str) -> Installed:
 
 
 def usual_place() -> Path:
-    """Give the directory in the user's cache."""
+    """Return the peers' directory in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "standfast" / "bench-peers"
 
 
 def _python_in(directory: Path, make: Say | None = None) -> str:
-    """Give the interpreter of an environment; a file is one itself."""
+    """Return the interpreter of an environment; a path to a file is the interpreter itself."""
     if directory.is_file():
         return str(directory)
     python = directory / "bin" / "python"
@@ -104,7 +104,7 @@ def _python_in(directory: Path, make: Say | None = None) -> str:
 
 
 def _newest() -> str:
-    """Give this Python if every peer takes it, else the newest that runs, else this one all the same."""
+    """Return this Python if every peer accepts it, else the newest that runs, else this one anyway."""
     if sys.version_info >= (3, 12):
         return sys.executable
     found = [path for name in NEWEST_FIRST for path in _called(name)]
@@ -112,7 +112,7 @@ def _newest() -> str:
 
 
 def _called(name: str) -> list[str]:
-    """Give the Pythons of this name: the one in the path, and those that pyenv keeps."""
+    """Return the Pythons of this name: the one in the path, and those of pyenv."""
     kept = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
     first = shutil.which(name)
     return [*([first] if first else []), *(str(path) for path in sorted(kept.glob(f"*/bin/{name}"), reverse=True))]
@@ -134,7 +134,7 @@ def _install_on_node(node: Path, package: Package) -> str:
 
 
 def _run(command: list[str]) -> str:
-    """Run a command; give why it failed, and nothing if it did not."""
+    """Run a command; return why it failed, or an empty text."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -146,7 +146,7 @@ def _run(command: list[str]) -> str:
 
 
 def _look(python: str, node: Path, reasons: dict[str, str]) -> Installed:
-    """See which peers are there."""
+    """Check which peers are installed."""
     names = [package.name for package in PACKAGES if not package.on_node]
     told = subprocess.run([python, "-c", ASK, *names], capture_output=True, text=True, check=False)  # noqa: S603
     if told.returncode:
@@ -169,7 +169,7 @@ def _look(python: str, node: Path, reasons: dict[str, str]) -> Installed:
 
 
 def _node_version(node: Path, package: Package) -> str | None:
-    """Give the version of a package that npm installed here, if Node is there to run it."""
+    """Return the version of a package that npm installed here, if Node is there to run it."""
     file = node / "node_modules" / package.name / "package.json"
     if shutil.which("node") is None or not file.is_file():
         return None

@@ -1,4 +1,4 @@
-"""A peer as a contestant: measured by a program that runs in the peers' environment and answers in lines of JSON."""
+"""A peer as a contestant: measured by a program in the peers' environment that answers in lines of JSON."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Counted(msgspec.Struct, frozen=True):
     seconds: float
 
     def rate(self, most: int) -> Figure:
-        """Give jobs per second."""
+        """Return the jobs per second."""
         return Figure(self.count / max(self.seconds, 1e-9), self.count, self.seconds, cut=self.count < most)
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """When each call was made and each job started, whichever of the two this process saw."""
+    """When each call was made and when each job started, as far as this process saw it."""
 
     calls: list[float] = []
     starts: dict[int, float] = {}
 
 
 class Peer:
-    """Two processes: one works or enqueues, the other enqueues what the first starts across processes."""
+    """Two processes: one works or enqueues, the other enqueues what the first one starts across processes."""
 
     def __init__(self, package: Package, installed: Installed) -> None:
         self.title = package.title
@@ -65,7 +65,7 @@ class Peer:
         }
 
     async def drains(self, url: str, sizes: Sizes) -> Figures:
-        """Drain to empty. A peer too slow to be filled in time drains what there is."""
+        """Drain to empty. A peer that is too slow to fill in time drains what there is."""
         ask = await self._installed(url, sizes)
         filled = await ask("bulk", Counted, size=BULK, count=sizes.drained)
         analyze(url)
@@ -85,7 +85,7 @@ class Peer:
         )
 
     async def _installed(self, url: str, sizes: Sizes) -> Any:
-        """Make the tables, and give how to ask for more."""
+        """Create the tables, and return a function for further orders."""
 
         async def ask(program: str, kind: type[Any], **details: Any) -> Any:
             return await self._process.ask(_order(program, url, sizes, **details), kind)

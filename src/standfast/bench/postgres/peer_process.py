@@ -1,4 +1,4 @@
-"""A process in the peers' environment, seen from the parent: started when asked, ended by its own handle."""
+"""A process in the peers' environment, seen from the parent: started on demand, ended through its own handle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class PeerProcess:
-    """Takes one order at a time. One that failed is ended, and the next order starts another."""
+    """Takes one order at a time. A process that failed is ended, and the next order starts a new one."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -28,13 +28,13 @@ class PeerProcess:
         self._words: IO[bytes] | None = None
 
     async def ask(self, order: dict[str, Any], kind: type[T]) -> T:
-        """Give an order, and wait for its answer."""
+        """Send an order, and wait for its answer."""
         if self._process is None:
             await self._start()
         return await self.next_answer(order, kind, order["seconds"])
 
     async def next_answer(self, said: Any, kind: type[T], seconds: float = 0.0) -> T:
-        """Say a line to the process, and wait for one of its own."""
+        """Send a line to the process, and wait for one from it."""
         try:
             line = await with_timeout(self._exchange(msgspec.json.encode(said)), seconds + START_AND_STOP)
         except (TimeoutError, ConnectionError) as error:
@@ -48,7 +48,7 @@ class PeerProcess:
         return msgspec.json.decode(line, type=kind)
 
     async def close(self) -> None:
-        """End the process: by itself when there are no more orders, else by force."""
+        """End the process: by closing its input, or else by force."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -76,7 +76,7 @@ class PeerProcess:
         return await self._process.stdout.readline()
 
     def _last_words(self) -> str:
-        """Give the last line it wrote to stderr: of a traceback, the error."""
+        """Return the last line it wrote to stderr: the error, if that was a traceback."""
         if self._words is None or self._words.closed:
             return ""
         self._words.seek(max(0, self._words.seek(0, 2) - LAST_WORDS))

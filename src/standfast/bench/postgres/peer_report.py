@@ -1,4 +1,4 @@
-"""Everything one run on PostgreSQL found, as a value: the same for the table and for JSON."""
+"""All results of one run on PostgreSQL, as a value: the same for the table and for JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from standfast.bench.stores import Say
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows with medians, the figures behind them, what they were measured on, and who was not measured and why."""
+    """Rows with medians, the figures behind them, the machine and server, and which peers were not measured and why."""
 
     machine: dict[str, Any]
     server: dict[str, Any]
@@ -36,7 +36,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(url: str, sizes: Sizes, rounds: int, peers: str | None, say: Say) -> Report:
-    """Measure on the server that the URL names, in databases that are dropped afterwards."""
+    """Measure on the server in the URL, in databases that are dropped afterwards."""
     server = Server(url)
     about = server.describe()
     installed = environment.prepare(peers, say)
@@ -59,7 +59,7 @@ def run(url: str, sizes: Sizes, rounds: int, peers: str | None, say: Say) -> Rep
 
 
 def _machine(installed: Installed) -> dict[str, Any]:
-    """Describe this machine, without the disk, which is the server's."""
+    """Describe this machine, without its disk: the server's disk counts."""
     known = place.machine(Path.cwd())
     kept = {name: known[name] for name in ("date", "system", "processor", "cores", "load_before")}
     own = {name: known["versions"][name] for name in ("standfast", "python")}

@@ -1,4 +1,4 @@
-"""The rounds: in each step the product and its peers take turns; every second round goes backwards."""
+"""The rounds: in each step, standfast and its peers take turns; every second round runs in reverse order."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from standfast.bench.stores import BenchStore, Say
 
 T = TypeVar("T")
 Round = dict[str, Figures]
-"""What one round measured, by contestant."""
+"""The figures of one round, by contestant."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Every round, and why a peer is missing: by its title, or by its title and the step that failed."""
+    """Every round, and why a peer is missing: by its title, or by its title and the failed step."""
 
     rounds: list[Round]
     not_measured: dict[str, str]
@@ -49,7 +49,7 @@ STEPS: list[tuple[str, Step]] = [
 
 
 async def measure(server: Server, installed: Installed, sizes: Sizes, rounds: int, say: Say) -> Found:
-    """Measure everything, the contestants of a step in turn."""
+    """Measure everything; in each step, the contestants take turns."""
     async with _prepared(server, installed, sizes, say) as bench:
         found = [await _round(bench, number, say) for number in range(rounds)]
     return Found(found, bench.not_measured)
@@ -80,7 +80,7 @@ async def _round(bench: Bench, number: int, say: Say) -> Round:
 
 
 async def _attempt(bench: Bench, contestant: Contestant, title: str, step: Step) -> Figures:
-    """Measure one step on an empty database; a peer that fails in it is named, and not asked for it again."""
+    """Measure one step on an empty database; a peer that fails in it is reported, and that step is not repeated."""
     name = f"{contestant.title}, {title}"
     if name in bench.not_measured:
         return {}

@@ -1,4 +1,4 @@
-"""The rows of the table: the product, each peer, the ratio to the best of them, and the bar it is held against."""
+"""The rows of the table: standfast, each peer, the ratio to the best peer, and the target."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PEERS = tuple(package.title for package in PACKAGES)
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """One row: a figure by its name, and its bar if the project set one.
+    """One row: a figure by its name, and its target if the project set one.
 
-    The ratio is to the best peer, to the one that `peer` names, or to the other figure of the product's own that
-    `beside` names. A figure that stands in two rows has an `id` of its own in the second.
+    The ratio is to the best peer, to the peer in `peer`, or to standfast's own figure in `beside`. A figure that occurs
+    in two rows has an `id` of its own in the second.
     """
 
     figure: str
@@ -34,7 +34,7 @@ class Spec(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One row, measured: medians over its rounds. `passes` is None without a bar or without a measurement."""
+    """One row, measured: medians over its rounds. `passes` is None without a target or without a measurement."""
 
     id: str
     metric: str
@@ -42,21 +42,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     peers: dict[str, float | None]
     best: str | None
-    """The peer that the ratio is to: the one that is named, or the one with the best median."""
+    """The peer that the ratio refers to: the named one, or the one with the best median."""
     ratio: float | None
     bar: Bar | None
     passes: bool | None
     rounds: list[dict[str, float]]
     """Each round's values, by contestant."""
     count: int
-    """How many jobs of the product each round measured (the median)."""
+    """How many of standfast's jobs each round measured (the median)."""
     seconds: float
     cut: bool
-    """Whether the time was up before the product had been measured on everything."""
+    """Whether the time was up before standfast was fully measured."""
 
 
 def specs(sizes: Sizes) -> list[Spec]:
-    """Give every row."""
+    """Return every row."""
     large, middle = count(sizes.large), count(sizes.middle)
     return [
         Spec("enqueue_one", "durable enqueue, one caller", "/s"),
@@ -78,7 +78,7 @@ def _shorter() -> Bar:
 
 
 def rows(rounds: list[Round], sizes: Sizes) -> list[Row]:
-    """Compute every row from what the rounds measured."""
+    """Compute every row from the measured rounds."""
     return [_row(spec, rounds) for spec in specs(sizes)]
 
 
@@ -111,7 +111,7 @@ def _values(figure: str, each: Round) -> dict[str, float]:
 
 
 def _best(peers: dict[str, float | None], unit: Unit) -> str | None:
-    """Give the peer with the best median: the most jobs a second, or the fewest milliseconds."""
+    """Return the peer with the best median: the most jobs per second, or the fewest milliseconds."""
     known = {peer: value for peer, value in peers.items() if value is not None}
     if not known:
         return None
@@ -119,7 +119,7 @@ def _best(peers: dict[str, float | None], unit: Unit) -> str | None:
 
 
 def _ratios(spec: Spec, best: str | None, rounds: list[Round]) -> Iterable[float]:
-    """Give the product over what it is compared with, for each round that has both."""
+    """Yield standfast's figure divided by its counterpart, for each round that has both."""
     for each in rounds:
         figure = each.get(TITLE, {}).get(spec.figure)
         other = each.get(TITLE, {}).get(spec.beside) if spec.beside else each.get(best or "", {}).get(spec.figure)

@@ -1,4 +1,4 @@
-"""How much each measurement takes on PostgreSQL, beside three peers of which the slowest sets the time."""
+"""How much is measured on PostgreSQL, next to several peers of which the slowest determines the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report for people: a table, who was not measured and why, and what falls short."""
+"""The report for people: a table, what was not measured and why, and what falls short."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LEFT = frozenset({0, len(HEADINGS) - 1})
 
 
 def show(report: Report) -> None:
-    """Print the report, with colours where there is a terminal and rich."""
+    """Print the report, in colours on a terminal with rich."""
     layout(report).show(heading(report), notes(report))
 
 
 def heading(report: Report) -> str:
-    """Say what was measured on what."""
+    """Say what was measured, and where."""
     machine, server = report.machine, report.server
     versions = ", ".join(f"{name} {number}" for name, number in (machine["versions"] | report.peers).items())
     settings = ", ".join(f"{name}={value}" for name, value in server["settings"].items() if value is not None)
@@ -36,12 +36,12 @@ def heading(report: Report) -> str:
 
 
 def layout(report: Report) -> Layout:
-    """Lay the rows out."""
+    """Return the layout of the table."""
     return Layout(HEADINGS, [(cells(row), row.passes) for row in report.rows], LEFT)
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Word one row."""
+    """Return the cells of one row."""
     return (
         row.metric,
         quantity(row.value, row.unit),
@@ -53,7 +53,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def verdict(row: Row) -> str:
-    """Say whether the bar is met; one that has nothing to be held against is not."""
+    """Say whether the target is met; without anything to compare with, it is not."""
     if row.value is None:
         return "not measured"
     if row.bar is not None and row.passes is None:
@@ -63,7 +63,7 @@ def verdict(row: Row) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Say how much was measured, who was not, and what falls short."""
+    """Say how much was measured, what was not, and what falls short."""
     barred = [row for row in report.rows if row.bar is not None]
     short = [row for row in barred if not row.passes]
     return [

@@ -1,4 +1,4 @@
-"""The product as a contestant."""
+"""standfast as a contestant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLE = "standfast"
 
 
 class Product:
-    """The store is opened by this process, as a program that enqueues would; workers are processes of their own."""
+    """standfast: this process opens the store, as a program that enqueues would; workers are separate processes."""
 
     title = TITLE
 
@@ -46,7 +46,7 @@ class Product:
 
     @asynccontextmanager
     async def with_backlog(self, waiting: int, sizes: Sizes, say: Say) -> AsyncIterator[BenchStore]:
-        """Give a store in which so many jobs wait."""
+        """Yield a store in which this many jobs wait."""
         with self._server.database() as url:
             async with self._opened(url) as store:
                 await fill_backlog(store, waiting, sizes.fill_seconds, say)

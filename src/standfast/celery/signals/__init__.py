@@ -1,4 +1,4 @@
-"""Celery's signals do not map: each import says what standfast has in its place."""
+"""Celery's signals have no counterpart: each import says what to use instead."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Celery keeps under this name: `standfast.celery.utils.log`."""
+"""The counterpart of `celery.utils`, with `standfast.celery.utils.log`."""

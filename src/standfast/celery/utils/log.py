@@ -6,5 +6,5 @@ import logging
 
 
 def get_task_logger(name: str) -> logging.Logger:
-    """Give a logger: its lines carry the job's id, queue, handler and attempt by themselves."""
+    """Return a logger whose lines automatically carry the job's id, queue, handler and attempt."""
     return logging.getLogger(name)

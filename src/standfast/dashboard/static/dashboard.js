@@ -1,4 +1,4 @@
-// What htmx does not do: charts, and leaving keyboard focus and opened details where they are when a part is redrawn.
+// What htmx does not do: charts, and keeping keyboard focus and opened details when a part of the page is redrawn.
 "use strict";
 
 (() => {
@@ -19,7 +19,7 @@
     }
     kept = null;
   });
-  // A reader who signed out, or whose token was revoked, sees so instead of a page that only looks alive.
+  // A reader who signed out, or whose token was revoked, sees the sign-in page, not a page that only looks live.
   document.addEventListener("htmx:responseError", (event) => {
     if (event.detail.xhr.status === 401) location.reload();
   });
@@ -29,7 +29,7 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);  // UTC, as everywhere on the page
-  // As figures.py writes them: thousands stand apart, and less than a second is in milliseconds.
+  // The format of figures.py: a space between thousands, and milliseconds below one second.
   const number = (value) => {
     const [whole, rest] = String(Math.round(value * 100) / 100).split(".");
     return whole.replace(/\B(?=(\d{3})+$)/g, "\u00a0") + (rest ? `.${rest}` : "");
@@ -38,7 +38,7 @@
   const drawn = new Map();
   const roomFor = (_, marks) => Math.max(34, 10 + 7 * Math.max(0, ...(marks || []).map((each) => String(each).length)));
   const STEPS = [-3, -2, -1, 0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`)));
-  const steps = (_, axis, low, high) => (high === 1 ? [1] : STEPS);  // where all is zero, from nought to one
+  const steps = (_, axis, low, high) => (high === 1 ? [1] : STEPS);  // if all values are zero, the axis goes from 0 to 1
 
   const make = (box, columns) => {
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
@@ -59,7 +59,7 @@
     const answer = await fetch(charts[0].dataset.source, { credentials: "same-origin" });
     if (!answer.ok) return;
     const lines = await answer.json();
-    if (lines.at.length < 2) return;  // one moment is no line, and its axes would lie on one another
+    if (lines.at.length < 2) return;  // one sample makes no line, and its axis labels would overlap
     for (const box of charts) {
       const columns = box.dataset.chart.split(" ");
       if (!drawn.has(box)) { box.textContent = ""; drawn.set(box, make(box, columns)); }
@@ -76,5 +76,5 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   window.addEventListener("resize", again);
   show().catch(() => {});
-  setInterval(() => { show().catch(() => {}); }, 2000);  // that the server is gone, live.js says
+  setInterval(() => { show().catch(() => {}); }, 2000);  // live.js reports a lost server
 })();

@@ -1,13 +1,13 @@
-// What makes a page live: its changing part is drawn anew as soon as a notice of the server concerns it. While there is
-// no stream of notices, or none may be read, it is drawn anew by the clock.
+// Live pages: the changing part of a page is redrawn as soon as a notice from the server concerns it. While there is
+// no stream of notices, or the reader may not read it, a timer redraws it.
 "use strict";
 
 (() => {
-  const STREAMING = 15000, ALONE = 2000;  // how often the clock draws, with a stream and without one
-  const PAUSE = 1000, SHARE = 5;  // between two drawings because of notices; longer where drawing takes long
-  const SETTLED = 1500;  // once more when it is quiet: counts on a page may be a second old
+  const STREAMING = 15000, ALONE = 2000;  // how often the timer redraws, with a stream and without one
+  const PAUSE = 1000, SHARE = 5;  // between two redraws because of notices; longer if drawing takes long
+  const SETTLED = 1500;  // redraw once more after the last notice: counts on a page may be a second old
   const LATE = 10000;  // a server that takes longer to answer counts as gone
-  const LEAVING = 400;  // a request also fails when the reader goes to another page, and then nothing is to be said
+  const LEAVING = 400;  // a request also fails when the reader leaves the page, which is not worth a message
   const SILENT = "the server does not answer";
   const place = () => document.getElementById("live");
   if (!place() || !window.htmx) return;
@@ -15,7 +15,7 @@
   let answered = Date.now(), asked = null, saying = null;
   let stream = null, drawn = Date.now(), pause = PAUSE, due = null, settled = null;
 
-  // How far a job is comes without a notice: while it is shown, the clock draws.
+  // A job's progress comes without notices: while it is shown, the timer redraws often.
   const every = () => (open() && !place().querySelector("progress.moving") ? STREAMING : ALONE);
   const draw = () => { drawn = Date.now(); window.htmx.trigger(place(), "news"); };
   const drawSettled = () => { clearTimeout(settled); settled = setTimeout(draw, SETTLED); };
@@ -26,7 +26,7 @@
     if (wait > 0) due = setTimeout(drawNow, wait); else drawNow();
   };
 
-  // A page that is not drawn anew any more looks like one on which nothing happens: it says so until it is.
+  // A page that is no longer redrawn looks as if nothing happened: until it is redrawn, it says that it is not live.
   const bar = document.getElementById("lost");
   const clock = (at) => `${new Date(at).toISOString().slice(11, 19)} UTC`;
   const say = (text) => { clearTimeout(saying); if (bar.textContent !== text) bar.textContent = text; };
@@ -57,14 +57,14 @@
     stream.onmessage = (event) => { if (concerns(event.data)) news(); };
     stream.addEventListener("gone", news);
     stream.onerror = () => {
-      if (document.body.dataset.stream === "open") answered = Date.now();  // until now it was there
+      if (document.body.dataset.stream === "open") answered = Date.now();  // the server was there until now
       tell("down");
-      if (stream.readyState === EventSource.CLOSED) stream = null;  // refused; asked again later
+      if (stream.readyState === EventSource.CLOSED) stream = null;  // refused; tried again later
     };
   };
   const leave = () => { if (stream !== null) { stream.close(); stream = null; tell("down"); } };
 
-  // A hidden page keeps no connection: browsers have few of them for one server.
+  // A hidden page keeps no connection: browsers allow few of them per server.
   document.addEventListener("visibilitychange", () => { if (seen()) { news(); listen(); } else leave(); });
   setInterval(late, 1000);
   setInterval(() => { if (seen() && Date.now() - drawn >= every()) draw(); }, 250);
