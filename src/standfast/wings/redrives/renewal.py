@@ -1,4 +1,4 @@
-"""Renews a turn during long work."""
+"""Renew a turn while the work takes long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 @asynccontextmanager
 async def renew_while(every: float, say_so: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Call `say_so` every `every` seconds while the block runs; after one that fails, call it no more."""
+    """Renew every so many seconds while the block runs; a failed renewal shows at the end."""
 
     async def saying() -> None:
         while True:
