@@ -38,7 +38,7 @@ _doors = LazyGroup(
         Place(
             "retry",
             "wings.jobs.commands:retry",
-            "Run a job again as soon as possible: a waiting one now, a letter by replay.",
+            "Run a job again as soon as possible: a waiting job now, a letter by replay.",
         ),
         Place("cancel", "wings.jobs.commands:cancel", "Cancel a job."),
         Place("explain", "wings.jobs.commands:explain", "Explain why a job is where it is, and what to do next."),

@@ -26,7 +26,7 @@ def add_resources(server: MCPServer[Any], agent: Agent) -> None:
 
     @server.resource("standfast://handlers", title="What you may call", mime_type="text/plain")
     async def handlers() -> str:
-        """Give every handler that may be called: its tool, whole description, and what it declares."""
+        """List every handler that may be called: its tool, its whole description, and what it declares."""
         tools = (await agent.handler_tools()).values()
         return fenced([each.described() for each in tools])
 
@@ -36,20 +36,20 @@ def add_resources(server: MCPServer[Any], agent: Agent) -> None:
     @server.resource("standfast://jobs/{id}", title="A job", mime_type="text/plain")
     @_or_missing
     async def job(id: str) -> str:
-        """Give a job as it stands."""
+        """Read a job in its present state."""
         return of_job("job", who.visible(await sf.status(id), id))
 
     @server.resource("standfast://letters/{id}", title="A dead letter", mime_type="text/plain")
     @_or_missing
     async def letter(id: str) -> str:
-        """Give a letter, whole: what it was to do, how it failed, what the policy says."""
+        """Read a whole letter: what the job should have done, how it failed, and what the policy says."""
         seen = who.visible(await sf.status(id), id)
         return of_job("letter", await sf.dead_letters.get(seen.id))
 
     @server.resource("standfast://workflows/{id}", title="A workflow", mime_type="text/plain")
     @_or_missing
     async def workflow(id: str) -> str:
-        """Give a workflow: its state, and each step's."""
+        """Read a workflow: its state, and the state of each step."""
         who.check(Right.READ)
         found = sf.workflows.get(id) if who.grant is None else reached.workflow(sf, who.grant, id)
         return _render("workflow", await found, left_out(who.grant))

@@ -32,7 +32,7 @@ class _OfAnyJob(TypedDict, total=False):
     lease: Duration | None
     """How long after its worker's last heartbeat the job counts as lost; unless given, the queue's `lease`."""
     session: str | None
-    """The agent's session that asks; its inbox is told of the end, and `current_session()` gives it."""
+    """The agent's session that asks; its inbox gets the outcome, and `current_session()` returns it."""
     requester: str | None
     """Who asks, for policies and for people who look; unless given, the session or the operating system's user."""
     risk: Risk | None
@@ -48,7 +48,7 @@ class _Threaded(TypedDict, total=False):
 
 class _Folded(TypedDict, total=False):
     coalesce: Coalesce | None
-    """What becomes of a job of the same thread that still waits: `"never"` keeps it, `"latest"` replaces it,
+    """What happens to a job of the same thread that is still waiting: `"never"` keeps it, `"latest"` replaces it,
     `"collect"` joins both payloads. Unless given, the queue's `coalesce`."""
 
 
@@ -58,7 +58,7 @@ class _Timed(TypedDict, total=False):
     at: When | None
     """When the job may start: a datetime with a time zone, or seconds since 1970. Give `delay` or `at`, not both."""
     expires: When | None
-    """The moment from which on the job may no longer start; it then dies as `expired`."""
+    """The job may not start after this moment; it then dies as `expired`."""
 
 
 class _Keyed(TypedDict, total=False):
@@ -68,14 +68,14 @@ class _Keyed(TypedDict, total=False):
 
 class _Aged(TypedDict, total=False):
     first_seen_at: When | None
-    """Since when the work is wanted, where that is earlier than now: for work that waited elsewhere."""
+    """When the work was first wanted, if that was before now: for work that waited elsewhere."""
 
 
 class _Stored(TypedDict, total=False):
     otherwise: Otherwise | None
-    """Called without arguments instead, when for certain nothing can be stored now."""
+    """Called without arguments if the job certainly cannot be stored now."""
     tx: Any
-    """A connection of yours with an open transaction: the job exists exactly if you commit it."""
+    """Your connection, with an open transaction: the job exists if and only if you commit it."""
 
 
 class BulkOptions(_OfAnyJob, _Threaded, _Folded, _Timed, _Keyed, total=False):
@@ -96,14 +96,14 @@ class EnqueueManyOptions(BulkOptions, _Stored, total=False):
     keys: Keys | None
     """Each job's own idempotency key: a list with one for each payload, or a function of the payload."""
     first_seen_at: Ages | None
-    """Since when the work is wanted: one moment for all, a list, or a function of the payload."""
+    """When the work was first wanted: one moment for all, a list, or a function of the payload."""
 
 
 class ScheduleOptions(_OfAnyJob, _Threaded, _Folded, total=False):
     """What the jobs of a schedule can be given."""
 
     handler: str | None
-    """The handler that does it, where its name is not the queue's."""
+    """The handler that does it, if its name is not the queue's."""
 
 
 class StepOptions(_OfAnyJob, _Timed, _Folded, total=False):
@@ -118,17 +118,17 @@ class RunOptions(_Keyed, total=False):
     timeout: Duration | None
     """How long the call may take; unless given, what the handler or its queue allows."""
     requester: str | None
-    """Who asks, where that is neither the session nor the operating system's user."""
+    """Who asks, if that is neither the session nor the operating system's user."""
 
 
 class SubmitOptions(_Keyed, total=False):
     """What `handler.submit` takes besides the payload."""
 
     session: str | None
-    """The agent's session that asks; its inbox is told of the end."""
+    """The agent's session that asks; its inbox gets the outcome."""
     priority: int | None
     """Higher runs first; unless given, the queue's `priority`."""
     lease: Duration
     """How long after its worker's last heartbeat the call counts as lost; unless given, 600 seconds."""
     requester: str | None
-    """Who asks, where that is neither the session nor the operating system's user."""
+    """Who asks, if that is neither the session nor the operating system's user."""

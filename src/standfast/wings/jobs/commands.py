@@ -65,7 +65,7 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 @click.option("--timeout", type=duration, default=PROBE_FOR, show_default=True, help="How long to wait for the probe.")
 @shared
 def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
-    """Run a job again as soon as possible: a waiting one now, a letter by replay.
+    """Run a job again as soon as possible: a waiting job now, a letter by replay.
 
     A running one is left alone. Exits 1 if it is running, waits for other steps, is cancelled, or stays dead or held, 2
     if the probe never answered 2xx, 4 if the policy refuses.

@@ -91,7 +91,7 @@ class Operations:
         probe: Probe | None = None,
         timeout: Seconds = PROBE_FOR,
     ) -> dict[str, Any]:
-        """Run a job again as soon as possible: a waiting one now, a letter by replay; a running one is left alone.
+        """Run a job again as soon as possible: a waiting job now, a letter by replay; a running one is left alone.
 
         With a probe, the job does not run before the probe says yes, nor at all if that takes longer than `timeout`.
         A session means that an agent asks.
