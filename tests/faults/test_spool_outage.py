@@ -277,7 +277,7 @@ async def test_what_waits_shows_in_stats_and_health_and_to_the_doctor(sf, own_se
     assert found["spool"]["value"] == str(spool_of(sf).path)
     assert "1 job waits on this host" in found["spool"]["problem"]
     judged = await sf.health()  # also now: this is when it matters
-    assert (judged["status"], judged["total_pending"]) == ("degraded", 1)
+    assert (judged["status"], judged["total_pending"]) == ("degraded", None), "what nobody can count has no number"
     assert [issue.partition(":")[0] for issue in judged["issues"]] == ["store", "spool"]
     own_server.start()
     await seen(lambda: str(sf._reception._current_refusal) == "not today")  # noqa: SLF001

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from standfast.application.wings import store_at
-from standfast.store.statements import Statement, load
+from standfast.store.statements import UNRANKED, Statement, load
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema
 
 STATEMENTS = load("postgres")
@@ -221,3 +221,28 @@ def test_ends_that_were_planned_early_are_found_by_their_numbers(early):
     found = plan(early, "complete_jobs_at_once", STATEMENTS["complete_jobs_at_once"])
     assert [step.get("Index Name") for step in found if "Scan" in step["Node Type"]] == ["job_pkey"]
     assert [step["Node Type"] for step in found if step.get("Index Name")] == ["Index Scan"]
+
+
+WHOLE_INDEXES = frozenset({"job_pkey", "body_pkey", "ending_pkey", "history_pkey", "idempotency_pkey", "journal_pkey"})
+"""Indexes that have every row of a growing table."""
+LOOKS_AT_AN_END = {"number_journal", "delete_journal", "begin_at_end"}
+"""The statements that read the first or the last rows of such an index, and no more."""
+
+
+@pytest.fixture
+def writer(full: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Plan as the writer's transactions do: they only use indexes, so a walk through a table is an index scan."""
+    for name in ("seqscan", "bitmapscan"):
+        full.execute(f"SET enable_{name} = off".encode())
+    yield full
+    full.execute(b"RESET enable_seqscan; RESET enable_bitmapscan")
+
+
+@pytest.mark.parametrize("name", [name for name, each in PLANNED.items() if each.rank != UNRANKED])
+def test_no_statement_of_the_writer_walks_through_a_whole_index(writer, name):
+    walked = [
+        step["Index Name"]
+        for step in plan(writer, name, PLANNED[name])
+        if step.get("Index Name") in WHOLE_INDEXES and "Index Cond" not in step
+    ]
+    assert walked == [] or name in SCANS or name in LOOKS_AT_AN_END

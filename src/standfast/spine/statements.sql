@@ -247,8 +247,9 @@ WITH heads AS MATERIALIZED (
     CASE WHEN :oldest THEN 0 ELSE priority + least(:boost_cap, :boost * (:now - ready_at) / 3600.0) END DESC, ready_at, n) AS place
   FROM heads
 ), chosen AS MATERIALIZED (
-  SELECT job.n, place FROM ranked JOIN job ON job.n = ranked.n WHERE job.state = 'queued' AND job.ready_at IS NOT NULL
-  ORDER BY place LIMIT :wanted::integer FOR UPDATE OF job SKIP LOCKED
+  SELECT taken.n, best.place FROM (SELECT n, place FROM ranked ORDER BY place) AS best CROSS JOIN LATERAL (
+    SELECT n FROM job WHERE job.n = best.n AND state = 'queued' AND ready_at IS NOT NULL FOR UPDATE SKIP LOCKED) AS taken
+  LIMIT :wanted::integer
 )
 SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
   (SELECT count(*) FROM ranked) - (SELECT count(*) FROM chosen)

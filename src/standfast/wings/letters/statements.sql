@@ -111,12 +111,19 @@ WHERE :part(purgeable)
 LIMIT :limit
 
 -- name: purgeable_letters (postgres)
-SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
-WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
-  AND :part(purgeable)
-  AND :part(letter_filter)
-  AND :part(letter_label)
-ORDER BY j.n LIMIT :limit FOR UPDATE OF j
+-- They are found by the index of what has ended, queue by queue, and locked in the order of their numbers.
+WITH found AS MATERIALIZED (
+  SELECT j.n FROM queue AS q CROSS JOIN LATERAL (
+    SELECT * FROM job WHERE job.queue = q.name AND job.state IN ('dead', 'cancelled') AND job.finished_at <= :until OFFSET 0) AS j
+  JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+  WHERE :part(purgeable)
+    AND :part(letter_filter)
+    AND :part(letter_label)
+  LIMIT :limit
+)
+SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n
+WHERE j.n = ANY (ARRAY(SELECT n FROM found)) AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until AND j.pending IS NULL
+ORDER BY j.n FOR UPDATE OF j
 
 -- name: old_letters
 -- locks: jobs

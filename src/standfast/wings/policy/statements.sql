@@ -69,14 +69,29 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   LIMIT :limit)
 
 -- name: idle_replays (postgres)
--- Due replays of jobs that are no longer letters waiting for them; locked ones are left to the next look.
-UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
-  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
-  WHERE (e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' <> 'scheduled'))
-    OR (e.refused_under IS NOT NULL AND (e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
-  OR e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'))
-    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' NOT IN ('denied', 'pending_review')))
-  LIMIT :limit FOR UPDATE OF e SKIP LOCKED)
+-- Locked ones are left to the next look. Each part reads the index of its own column: joined by OR they would walk all that ever ended.
+WITH stored AS MATERIALIZED (
+  SELECT coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AS snapshot
+), due AS MATERIALIZED (
+  SELECT e.n FROM ending AS e
+  WHERE e.replay_at <= :now
+    AND (e.triage::json->>'replay_status' <> 'scheduled' OR coalesce((SELECT j.state FROM job AS j WHERE j.n = e.n), '') NOT IN ('dead', 'held'))
+  LIMIT :limit FOR UPDATE OF e SKIP LOCKED
+), older AS MATERIALIZED (
+  SELECT e.n FROM ending AS e
+  WHERE e.refused_under < (SELECT snapshot FROM stored)
+    AND (e.triage::json->>'replay_status' NOT IN ('denied', 'pending_review')
+      OR coalesce((SELECT j.state FROM job AS j WHERE j.n = e.n), '') NOT IN ('dead', 'held'))
+  LIMIT :limit FOR UPDATE OF e SKIP LOCKED
+), newer AS MATERIALIZED (
+  SELECT e.n FROM ending AS e
+  WHERE e.refused_under > (SELECT snapshot FROM stored)
+    AND (e.triage::json->>'replay_status' NOT IN ('denied', 'pending_review')
+      OR coalesce((SELECT j.state FROM job AS j WHERE j.n = e.n), '') NOT IN ('dead', 'held'))
+  LIMIT :limit FOR UPDATE OF e SKIP LOCKED
+)
+UPDATE ending SET replay_at = NULL, refused_under = NULL
+WHERE n IN (SELECT n FROM due UNION ALL SELECT n FROM older UNION ALL SELECT n FROM newer)
 
 -- name: refuse_replays
 -- locks: jobs
