@@ -547,27 +547,44 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57
 
 -- name: number_journal (postgres only)
 -- locks: journal
--- Number the rows that have become visible since the last time. Only one transaction at a time does this, so numbers rise in commit order.
+-- Number the oldest rows that are visible, up to so many rows and bytes, and return whether more are left. Only one transaction at a time
+-- does this, so each new number is the highest so far. If one transaction saw what another had committed, its row has the higher id, and
+-- whoever sees its row sees both: so numbers rise in commit order, one bite after the other.
 -- SQLite numbers rows when it writes them: with one writer, that is the commit order.
-WITH moved AS (DELETE FROM told RETURNING id, at, entries)
-INSERT INTO journal (seq, at, entries)
-SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
+WITH oldest AS MATERIALIZED (
+  SELECT place, sum(size) OVER (ORDER BY id) - size AS before
+  FROM (SELECT ctid AS place, id, octet_length(entries) AS size FROM told ORDER BY id LIMIT :most) AS head
+), moved AS (
+  DELETE FROM told WHERE ctid = ANY (ARRAY(SELECT place FROM oldest WHERE before < :bytes)) RETURNING id, at, entries
+), numbered AS (
+  INSERT INTO journal (seq, at, entries)
+  SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
+)
+SELECT count(*) >= :most OR coalesce(max(before), 0) >= :bytes FROM oldest
 
 -- name: sum_counters (postgres only)
 -- locks: journal
--- SQLite sums up as it writes.
-WITH moved AS (DELETE FROM counted RETURNING queue, name, value)
-INSERT INTO counter AS c (queue, name, value)
-SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
-ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
+-- Add up so many rows at most, and return whether more may be left; readers add those up themselves. SQLite sums up as it writes.
+WITH moved AS (
+  DELETE FROM counted WHERE ctid = ANY (ARRAY(SELECT ctid FROM counted LIMIT :most)) RETURNING queue, name, value
+), summed AS (
+  INSERT INTO counter AS c (queue, name, value)
+  SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
+  ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
+)
+SELECT count(*) >= :most FROM moved
 
 -- name: sum_job_counts (postgres only)
 -- locks: journal
--- SQLite sums up as it writes.
-WITH moved AS (DELETE FROM job_counted RETURNING what, slot, queue, number)
-INSERT INTO job_count AS c (what, slot, queue, number)
-SELECT what, slot, queue, sum(number) FROM moved GROUP BY what, slot, queue ORDER BY what, slot, queue
-ON CONFLICT (what, slot, queue) DO UPDATE SET number = c.number + excluded.number
+-- The same for these.
+WITH moved AS (
+  DELETE FROM job_counted WHERE ctid = ANY (ARRAY(SELECT ctid FROM job_counted LIMIT :most)) RETURNING what, slot, queue, number
+), summed AS (
+  INSERT INTO job_count AS c (what, slot, queue, number)
+  SELECT what, slot, queue, sum(number) FROM moved GROUP BY what, slot, queue ORDER BY what, slot, queue
+  ON CONFLICT (what, slot, queue) DO UPDATE SET number = c.number + excluded.number
+)
+SELECT count(*) >= :most FROM moved
 
 -- name: forget_slots
 -- locks: journal
