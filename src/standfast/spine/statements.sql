@@ -602,9 +602,22 @@ ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.que
 SELECT :columns(HeldJob) FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.worker = :id AND j.state = 'running'
 
--- name: retire_worker
+-- name: retire_workers
 -- locks: workers
-DELETE FROM worker WHERE id = :id AND NOT EXISTS (SELECT 1 FROM job WHERE worker = :id AND state = 'running')
+DELETE FROM worker WHERE id IN :texts(workers) AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
+
+-- name: retire_workers (postgres)
+-- Their claims still count: their tallies are added to those of the queues, as in delete_workers.
+WITH gone AS (
+  DELETE FROM worker WHERE id IN :texts(workers)
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running') RETURNING id
+), freed AS (
+  DELETE FROM tally USING gone WHERE tally.worker = gone.id RETURNING tally.queue, tally.claims, tally.claimed_at
+)
+INSERT INTO tally (queue, worker, claims, claimed_at)
+SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
+ON CONFLICT (queue, worker) DO UPDATE
+SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
 
 -- name: upkeep_times
 SELECT name, at FROM upkeep
@@ -748,17 +761,23 @@ DELETE FROM journal WHERE seq IN (
 DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
 
 -- name: delete_workers (postgres)
--- A deleted worker's claims still count: its tallies are added to those of the queues.
+-- The claims of workers that are in no list still count: so many of their tallies are added to those of the queues, and the answer is how many
+-- that were. A tally that a claim is just writing is skipped.
 WITH gone AS (
   DELETE FROM worker WHERE beat_at < :before
     AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running') RETURNING id
+), unlisted AS MATERIALIZED (
+  SELECT queue, worker FROM tally
+  WHERE worker <> '' AND worker NOT IN (SELECT id FROM worker WHERE id NOT IN (SELECT id FROM gone)) LIMIT :limit FOR UPDATE SKIP LOCKED
 ), freed AS (
-  DELETE FROM tally USING gone WHERE tally.worker = gone.id RETURNING tally.queue, tally.claims, tally.claimed_at
+  DELETE FROM tally USING unlisted AS u WHERE tally.queue = u.queue AND tally.worker = u.worker RETURNING tally.queue, tally.claims, tally.claimed_at
+), kept AS (
+  INSERT INTO tally (queue, worker, claims, claimed_at)
+  SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
+  ON CONFLICT (queue, worker) DO UPDATE
+  SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
 )
-INSERT INTO tally (queue, worker, claims, claimed_at)
-SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
-ON CONFLICT (queue, worker) DO UPDATE
-SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
+SELECT count(*) FROM freed
 
 -- name: job_by_id
 SELECT :columns(JobRow) FROM job_row WHERE id = :id
