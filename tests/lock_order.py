@@ -169,6 +169,11 @@ FALLS = (
         why="Only whoever has the journal's lock does this, and that was tried, or taken before anything else.",
     ),
     fall(
+        "keep_counters keep_job_counts delete_counters delete_job_counts",
+        after=ALL,
+        why="The same, at the end of pruning.",
+    ),
+    fall(
         "begin_following lock_follower move_follower",
         after="alerts",
         why="All follow under one name, whose row comes first; the second time it is held.",

@@ -17,7 +17,7 @@ from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
-from standfast.wings.health.counting import sum_up
+from standfast.wings.health.counting import forget_counts, sum_up
 from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import scripts as limits
@@ -288,5 +288,6 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
-        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows, tallies) >= limit)
+        uncounted = yield from forget_counts(limit)
+        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows, tallies, uncounted) >= limit)
     return answers

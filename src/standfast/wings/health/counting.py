@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, Script
+from standfast.store.steps import Round, Script, text
 
 SLOT, HOUR = 10, 3600
 """Seconds by which jobs that are due later are counted together: the first up to a full hour, then the second."""
@@ -109,6 +109,24 @@ def sum_up(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
         more = [(True,)] in (counters, jobs)
         yield "forget_slots", _past_slots(round_.now)
     return [more] * len(asked)
+
+
+def forget_counts(limit: int) -> Script[int]:
+    """Drop the counts of forgotten queues, and keep them in the totals; return for how many queues.
+
+    Only whoever has the journal's lock changes what is summed, so these statements all see the same rows. Counts stay
+    exact because only counts that say 0 are dropped, also if a job comes to such a queue meanwhile: that adds a row.
+    """
+    if (yield "try_journal", {}) == [(False,)]:
+        return 0
+    settled = [queue for (queue,) in (yield "settled_counts", {"limit": limit})]
+    if settled:
+        queues = {"queues": text(settled)}
+        yield "keep_counters", queues
+        yield "keep_job_counts", queues
+        yield "delete_counters", queues
+        yield "delete_job_counts", queues
+    return len(settled)
 
 
 def needs_summing() -> Script[bool]:
