@@ -53,9 +53,15 @@ FALLS = (
     fall(
         "delete_aliases delete_approvals delete_conditions delete_consent_uses delete_consents delete_ended_schedules"
         " delete_forgotten delete_former_letters delete_journal delete_pains delete_redriven delete_redrives"
-        " delete_sinks delete_surplus_messages delete_ticks delete_timings delete_workers write_timings",
+        " delete_sinks delete_surplus_messages delete_ticks delete_timings write_timings",
         after=ALL,
         why="One transaction prunes at a time: it marks that first. What it deletes is over, and nobody else locks it.",
+    ),
+    fall(
+        "delete_workers retire_workers",
+        after=ALL,
+        why="They are over, and nobody else locks them. To the tallies of queues both add, in one order; behind that a"
+        " prune deletes what nobody else locks, and any other transaction takes only what is free, or ends.",
     ),
     fall(
         "keep_former_letters",
@@ -161,6 +167,11 @@ FALLS = (
         "number_journal sum_counters sum_job_counts forget_slots",
         after="workers followers alerts tokens limits",
         why="Only whoever has the journal's lock does this, and that was tried, or taken before anything else.",
+    ),
+    fall(
+        "keep_counters keep_job_counts delete_counters delete_job_counts",
+        after=ALL,
+        why="The same, at the end of pruning.",
     ),
     fall(
         "begin_following lock_follower move_follower",

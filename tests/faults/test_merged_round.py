@@ -37,6 +37,7 @@ from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.steps import Round, Script
+from standfast.wings.notices.scripts import last_journal_number
 from standfast.worker import executor
 from standfast.worker.settling import settle
 from tests.faults.faulty import FailAt, underneath
@@ -102,11 +103,7 @@ def enqueue(store: SqliteEngine, job: NewJob) -> asyncio.Future[Any]:
 
 
 async def journal_length(store: SqliteEngine) -> int:
-    def script() -> Script[Any]:
-        [(number,)] = yield "last_journal_number", {}
-        return number
-
-    return int(await store.read(script()))
+    return await store.read(last_journal_number())
 
 
 @writes()

@@ -63,7 +63,7 @@ INTENDED = {
     "jobs_by_ids": "USING INDEX sqlite_autoindex_body_1 (id=?)",
     "origins_of": "SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
     "history_of": "SEARCH history USING PRIMARY KEY (n=?)",
-    "last_journal_number": "SEARCH journal",
+    "journal_end": "SEARCH journal",
     "open_approvals": "USING INDEX approval_open (n=?)",
     "void_approvals": "USING INDEX approval_open (n=?)",
     "due_approvals": "USING COVERING INDEX approval_expiring (expires_at<?)",

@@ -55,7 +55,7 @@ INTENDED = {
     "jobs_by_ids": "body_id_key",
     "origins_of": "body_pkey",
     "history_of": "history_pkey",
-    "last_journal_number": "journal_pkey",
+    "journal_end": "journal_pkey",
     "thread_members": "job_thread",
     "newest_unclaimed": "job_thread",
     "next_parked": "job_parked",

@@ -12,6 +12,7 @@ from standfast.store.scripts import writes
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
+from standfast.wings.health.counting import sum_up
 from standfast.wings.notices.scripts import number_journal
 from tests.postgres import connect, in_schema
 
@@ -40,8 +41,8 @@ def _engine(store: Store) -> Any:
 
 
 @writes()
-def _put_in_order(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
-    yield "sum_counters", {}
+def _put_in_order(round_: Round, asked: Sequence[None]) -> Script[list[bool | None]]:
+    yield from sum_up(round_, ())
     return (yield from number_journal(round_, asked))
 
 

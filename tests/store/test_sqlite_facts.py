@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from standfast import Standfast
+from tests.store.suite import enqueued, new_job
 from tests.worker.inside import store_of
 from tests.worker.processes import environment
 
@@ -97,3 +99,18 @@ async def test_a_connection_that_is_opened_anew_brings_nothing_from_before(path)
         await elsewhere(path, "sf.enqueue_many('mail', [3, 4])")
         await sf.enqueue_many("mail", [5])
         assert [each.payload for each in await sf.jobs()] == [5, 4, 3, 2, 1]
+
+
+async def test_what_is_remembered_does_not_grow_with_each_set_of_queues_that_a_round_is_about(path):
+    """A producer for the queues of many tenants grew by a kilobyte with nearly each of its rounds."""
+    async with Standfast(path) as sf:
+        queues = [f"tenant-{number}" for number in range(26)]
+        for queue in queues:
+            await sf.enqueue(queue)
+        store = store_of(sf)
+        known: Any = store._engine._facts  # type: ignore[attr-defined]  # noqa: SLF001
+        for pair in [*combinations(queues, 2)] * 2:
+            await enqueued(store, *map(new_job, pair))
+            assert len(known._rows) <= 256  # noqa: SLF001
+        assert len(known._rows) == 256  # noqa: SLF001
+        assert len(await sf.jobs(queue="tenant-0", limit=200)) == 51

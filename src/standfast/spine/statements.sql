@@ -548,27 +548,44 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57
 
 -- name: number_journal (postgres only)
 -- locks: journal
--- Number the rows that have become visible since the last time. Only one transaction at a time does this, so numbers rise in commit order.
+-- Number the oldest rows that are visible, up to so many rows and bytes, and return whether more are left. Only one transaction at a time
+-- does this, so each new number is the highest so far. If one transaction saw what another had committed, its row has the higher id, and
+-- whoever sees its row sees both: so numbers rise in commit order, one bite after the other.
 -- SQLite numbers rows when it writes them: with one writer, that is the commit order.
-WITH moved AS (DELETE FROM told RETURNING id, at, entries)
-INSERT INTO journal (seq, at, entries)
-SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
+WITH oldest AS MATERIALIZED (
+  SELECT place, sum(size) OVER (ORDER BY id) - size AS before
+  FROM (SELECT ctid AS place, id, octet_length(entries) AS size FROM told ORDER BY id LIMIT :most) AS head
+), moved AS (
+  DELETE FROM told WHERE ctid = ANY (ARRAY(SELECT place FROM oldest WHERE before < :bytes)) RETURNING id, at, entries
+), numbered AS (
+  INSERT INTO journal (seq, at, entries)
+  SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
+)
+SELECT count(*) >= :most OR coalesce(max(before), 0) >= :bytes FROM oldest
 
 -- name: sum_counters (postgres only)
 -- locks: journal
--- SQLite sums up as it writes.
-WITH moved AS (DELETE FROM counted RETURNING queue, name, value)
-INSERT INTO counter AS c (queue, name, value)
-SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
-ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
+-- Add up so many rows at most, and return whether more may be left; readers add those up themselves. SQLite sums up as it writes.
+WITH moved AS (
+  DELETE FROM counted WHERE ctid = ANY (ARRAY(SELECT ctid FROM counted LIMIT :most)) RETURNING queue, name, value
+), summed AS (
+  INSERT INTO counter AS c (queue, name, value)
+  SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
+  ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
+)
+SELECT count(*) >= :most FROM moved
 
 -- name: sum_job_counts (postgres only)
 -- locks: journal
--- SQLite sums up as it writes.
-WITH moved AS (DELETE FROM job_counted RETURNING what, slot, queue, number)
-INSERT INTO job_count AS c (what, slot, queue, number)
-SELECT what, slot, queue, sum(number) FROM moved GROUP BY what, slot, queue ORDER BY what, slot, queue
-ON CONFLICT (what, slot, queue) DO UPDATE SET number = c.number + excluded.number
+-- The same for these.
+WITH moved AS (
+  DELETE FROM job_counted WHERE ctid = ANY (ARRAY(SELECT ctid FROM job_counted LIMIT :most)) RETURNING what, slot, queue, number
+), summed AS (
+  INSERT INTO job_count AS c (what, slot, queue, number)
+  SELECT what, slot, queue, sum(number) FROM moved GROUP BY what, slot, queue ORDER BY what, slot, queue
+  ON CONFLICT (what, slot, queue) DO UPDATE SET number = c.number + excluded.number
+)
+SELECT count(*) >= :most FROM moved
 
 -- name: forget_slots
 -- locks: journal
@@ -586,9 +603,22 @@ ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.que
 SELECT :columns(HeldJob) FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.worker = :id AND j.state = 'running'
 
--- name: retire_worker
+-- name: retire_workers
 -- locks: workers
-DELETE FROM worker WHERE id = :id AND NOT EXISTS (SELECT 1 FROM job WHERE worker = :id AND state = 'running')
+DELETE FROM worker WHERE id IN :texts(workers) AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
+
+-- name: retire_workers (postgres)
+-- Their claims still count: their tallies are added to those of the queues, as in delete_workers.
+WITH gone AS (
+  DELETE FROM worker WHERE id IN :texts(workers)
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running') RETURNING id
+), freed AS (
+  DELETE FROM tally USING gone WHERE tally.worker = gone.id RETURNING tally.queue, tally.claims, tally.claimed_at
+)
+INSERT INTO tally (queue, worker, claims, claimed_at)
+SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
+ON CONFLICT (queue, worker) DO UPDATE
+SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
 
 -- name: upkeep_times
 SELECT name, at FROM upkeep
@@ -732,17 +762,23 @@ DELETE FROM journal WHERE seq IN (
 DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
 
 -- name: delete_workers (postgres)
--- A deleted worker's claims still count: its tallies are added to those of the queues.
+-- The claims of workers that are in no list still count: so many of their tallies are added to those of the queues, and the answer is how many
+-- that were. A tally that a claim is just writing is skipped.
 WITH gone AS (
   DELETE FROM worker WHERE beat_at < :before
     AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running') RETURNING id
+), unlisted AS MATERIALIZED (
+  SELECT queue, worker FROM tally
+  WHERE worker <> '' AND worker NOT IN (SELECT id FROM worker WHERE id NOT IN (SELECT id FROM gone)) LIMIT :limit FOR UPDATE SKIP LOCKED
 ), freed AS (
-  DELETE FROM tally USING gone WHERE tally.worker = gone.id RETURNING tally.queue, tally.claims, tally.claimed_at
+  DELETE FROM tally USING unlisted AS u WHERE tally.queue = u.queue AND tally.worker = u.worker RETURNING tally.queue, tally.claims, tally.claimed_at
+), kept AS (
+  INSERT INTO tally (queue, worker, claims, claimed_at)
+  SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
+  ON CONFLICT (queue, worker) DO UPDATE
+  SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
 )
-INSERT INTO tally (queue, worker, claims, claimed_at)
-SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
-ON CONFLICT (queue, worker) DO UPDATE
-SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
+SELECT count(*) FROM freed
 
 -- name: job_by_id
 SELECT :columns(JobRow) FROM job_row WHERE id = :id

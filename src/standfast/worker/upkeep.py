@@ -17,7 +17,7 @@ from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
-from standfast.wings.health.counting import sum_up
+from standfast.wings.health.counting import forget_counts, sum_up
 from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import scripts as limits
@@ -147,7 +147,7 @@ def retire(_round: Round, workers: Sequence[Counted]) -> Script[list[None]]:
     """Remove a worker from the list; one that still holds jobs stays, so that their leases lapse in time."""
     for worker in workers:
         yield from timings.write(worker)
-        yield "retire_worker", {"id": worker.owner}
+    yield "retire_workers", {"workers": text([worker.owner for worker in workers])}
     return [None] * len(workers)
 
 
@@ -277,7 +277,6 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
-        yield "delete_workers", {"before": now - prune_.keep_workers}
         yield from redrives.prune(now)
         yield from schedules.prune(now, limit)
         yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
@@ -285,8 +284,10 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         yield "delete_sessions", {"now": now, "limit": limit}
         yield from _forget_queues(now, limit)
         yield from alerts.prune(now, limit)
+        [(tallies,)] = yield "delete_workers", {"before": now - prune_.keep_workers, "limit": limit}
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
-        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
+        uncounted = yield from forget_counts(limit)
+        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows, tallies, uncounted) >= limit)
     return answers

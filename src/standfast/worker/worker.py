@@ -36,6 +36,7 @@ from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.schedules.ticker import Timetable
 from standfast.worker import lifeline, upkeep
+from standfast.worker.backlog import catch_up
 from standfast.worker.claimer import Claimer
 from standfast.worker.due_run import finish_due, run_all_due
 from standfast.worker.ends import Ends
@@ -136,7 +137,7 @@ class Worker:
         self._suspects_only = suspects_only
         self._loops = [] if suspects_only else [*self._made_loops(beat, prune), self._timetable, *beside]
         self._comparison = Comparison(self._executor)
-        self._seen = (0, 0)
+        self._seen: tuple[journal_scripts.JournalEnd, int] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Task[None] | None = None
 
@@ -180,6 +181,7 @@ class Worker:
             Loop("deaths", DEATHS_EVERY, self._reap),
             self._suspects,
             Loop("pruner", PRUNE_EVERY, Pruner(self._store, prune).prune),
+            Loop("backlog", beat, partial(catch_up, self._store)),
             Loop("poll", POLL_EVERY, self._poll),
             Loop("redriver", REDRIVE_EVERY, self._redriver.go_on),
             Loop("replayer", REDRIVE_EVERY, self._redriver.replay),
@@ -200,11 +202,9 @@ class Worker:
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
         declares = comparable(self._declared.statement(), self._policy.declares())
-        counted = self._executor.stopwatch.take(self._store.now())
+        counted, blocked_by = self._executor.stopwatch.take(self._store.now()), self._watch.report()
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(
-            *who, queues, declares, self._watch.report(), counted, lifeline.hold(), self._executor.unwritten
-        )
+        return WorkerCard(*who, queues, declares, blocked_by, counted, lifeline.hold(), self._executor.unwritten)
 
     # --- life
 
@@ -305,6 +305,7 @@ class Worker:
     async def finish_due(self) -> None:
         """Run due jobs within the slots until none is left: also ticks, replays, and jobs that dead processes held."""
         await self._sweeper.sweep()
+        await catch_up(self._store)
         await self._timetable.run_due()
         await finish_due(self._claimer, self._executor, self._redriver, self._suspects)
 
@@ -375,7 +376,7 @@ class Worker:
             self._heartbeat.hurry()  # so that other processes learn that this worker serves it now
             self._claimer.kick()
         slept = round(self._store.now() - asyncio.get_running_loop().time())
-        seen = (await self._store.read(journal_scripts.last_journal_number()), slept)
+        seen = (await self._store.read(journal_scripts.journal_end()), slept)
         if seen != self._seen:
             self._seen = seen
             self._claimer.look_everywhere()

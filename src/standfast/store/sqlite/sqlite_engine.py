@@ -48,6 +48,8 @@ SAME_CLOCKS = 0.002
 """Seconds that readings of the two clocks may differ without either having been set."""
 
 NEXT_NUMBERS = "next_numbers"
+MOST_ANSWERS = 256
+"""How many answers are remembered: each set of queues that rounds deal with is a question of its own."""
 
 ROWS_PER_STATEMENT = 64
 """The largest batch that one statement takes. Batches are cut into powers of two, so that few texts are prepared."""
@@ -130,6 +132,8 @@ class Facts:
     def remember(self, name: str, parameters: Any, rows: Rows) -> None:
         """Remember what a statement answered."""
         if name != NEXT_NUMBERS:
+            while len(self._rows) >= MOST_ANSWERS:
+                del self._rows[next(iter(self._rows))]  # the one that was read longest ago
             self._rows[(name, *parameters.values())] = rows
             return
         self._last_number = rows[-1][0]

@@ -32,15 +32,16 @@ class Cursors:
     def begin(self) -> None:
         """Create missing cursors at the end of the journal. The store may be another one than before."""
         self._read.clear()
-        if self._names:
-            self._store.write(alert_scripts.begin, self._names).result()
+        while self._names and not self._store.write(alert_scripts.begin, self._names).result():
+            pass
 
     async def place(self, name: str) -> tuple[int, int]:
         """Return the position of a stored cursor, and how far this process has read."""
         written = await self._store.read(alert_scripts.followed(name))
         if written is None:  # the store was recreated, and nothing is published there yet
             self._read.pop(name, None)
-            await self._store.write(alert_scripts.begin, [name])
+            while not await self._store.write(alert_scripts.begin, [name]):
+                pass
             return await self.place(name)
         return written, max(written, self._read.get(name, 0))
 

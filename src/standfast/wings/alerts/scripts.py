@@ -15,6 +15,7 @@ from standfast.lifecycle import NoticeKind
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.alerts.words import AlertKind, Condition, LetterAlert, OpenAlert
+from standfast.wings.notices.scripts import number_bite
 from standfast.wings.records.reads import JobRow
 
 BITE = 100
@@ -69,17 +70,18 @@ class Word(NamedTuple):
 
 
 @writes(separate=True)
-def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]:
-    """Begin to follow at the end of the journal, under each of these names that is new.
+def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[bool]]:
+    """Begin to follow at the end of the journal, under each of these names that is new; return whether that was done.
 
     Committed rows are numbered first, under the lock that all numbering takes: rows committed later get a number
-    behind this one, whichever process numbers them.
+    behind this one, whichever process numbers them. If there are too many for one transaction, call this again.
     """
     yield "lock_journal", {}
-    yield "number_journal", {}
-    for names in batches:
-        yield "begin_at_end", {"names": text(sorted(names))}
-    return [None] * len(batches)
+    more = yield from number_bite()
+    if not more:
+        for names in batches:
+            yield "begin_at_end", {"names": text(sorted(names))}
+    return [not more] * len(batches)
 
 
 @writes()

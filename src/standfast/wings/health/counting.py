@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, Script
+from standfast.store.steps import Round, Script, text
 
 SLOT, HOUR = 10, 3600
 """Jobs that are due later are counted in slots of this many seconds: SLOT up to a full hour, HOUR after it."""
 UNSUMMED = 2_000
 """From this many rows of counters that no worker has summed up, a reader sums them up first."""
+BITE = 20_000
+"""How many rows of counters are summed up at once. Even a slow server does that in a fraction of its 5 s."""
 
 
 class QueueCounts(NamedTuple):
@@ -95,13 +97,36 @@ def _past_slots(now: float) -> dict[str, int]:
 
 
 @writes()
-def sum_up(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Sum up counters and delete slots that have passed, unless another transaction is doing it."""
+def sum_up(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
+    """Sum up counters and delete slots that have passed, unless another transaction is doing it.
+
+    Return whether more is left than one transaction should sum up.
+    """
+    more = False
     if (yield "try_journal", {}) != [(False,)]:
-        yield "sum_counters", {}
-        yield "sum_job_counts", {}
+        counters = yield "sum_counters", {"most": BITE}
+        jobs = yield "sum_job_counts", {"most": BITE}
+        more = [(True,)] in (counters, jobs)
         yield "forget_slots", _past_slots(round_.now)
-    return [None] * len(asked)
+    return [more] * len(asked)
+
+
+def forget_counts(limit: int) -> Script[int]:
+    """Drop the counts of forgotten queues, and keep them in the totals; return for how many queues.
+
+    Only whoever has the journal's lock changes what is summed, so these statements all see the same rows. Counts stay
+    exact because only counts that say 0 are dropped, also if a job comes to such a queue meanwhile: that adds a row.
+    """
+    if (yield "try_journal", {}) == [(False,)]:
+        return 0
+    settled = [queue for (queue,) in (yield "settled_counts", {"limit": limit})]
+    if settled:
+        queues = {"queues": text(settled)}
+        yield "keep_counters", queues
+        yield "keep_job_counts", queues
+        yield "delete_counters", queues
+        yield "delete_job_counts", queues
+    return len(settled)
 
 
 def needs_summing() -> Script[bool]:

@@ -234,6 +234,50 @@ SELECT queue, what, count(*) FROM (
   FROM job WHERE state IN ('queued', 'waiting', 'running', 'dead', 'held')
 ) AS walked GROUP BY queue, what
 
+-- name: settled_counts
+-- Queues that are in no list any more, and whose counts say that no job of theirs waits or stopped. Slots need no look: what is due later waits.
+SELECT queue FROM (
+  SELECT queue, what, sum(number) AS number FROM (
+    SELECT queue, 'queued' AS what, CASE name WHEN 'enqueued' THEN value WHEN 'claimed' THEN -value ELSE 0 END AS number FROM counter
+    UNION ALL
+    SELECT queue, what, number FROM job_count WHERE what NOT IN ('slot', 'hour')
+  ) AS parts WHERE queue <> '' AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.name = parts.queue) GROUP BY queue, what
+) AS sums GROUP BY queue HAVING min(number) = 0 AND max(number) = 0 LIMIT :limit
+
+-- name: settled_counts (postgres)
+-- Those with rows that are not summed yet are left for later. Rows that come after this add to what the others say then.
+SELECT queue FROM (
+  SELECT queue, what, sum(number) AS number FROM (
+    SELECT queue, 'queued' AS what, CASE name WHEN 'enqueued' THEN value WHEN 'claimed' THEN -value ELSE 0 END AS number FROM counter
+    UNION ALL
+    SELECT queue, what, number FROM job_count WHERE what NOT IN ('slot', 'hour')
+  ) AS parts WHERE queue <> '' AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.name = parts.queue) GROUP BY queue, what
+) AS sums
+WHERE NOT EXISTS (SELECT 1 FROM counted AS c WHERE c.queue = sums.queue) AND NOT EXISTS (SELECT 1 FROM job_counted AS j WHERE j.queue = sums.queue)
+GROUP BY queue HAVING min(number) = 0 AND max(number) = 0 LIMIT :limit
+
+-- name: keep_counters
+-- locks: journal
+-- Totals keep what forgotten queues counted, as that of a queue without a name.
+INSERT INTO counter (queue, name, value)
+SELECT '', c.name, sum(c.value) FROM counter AS c WHERE c.queue IN :texts(queues) GROUP BY c.name ORDER BY c.name
+ON CONFLICT (queue, name) DO UPDATE SET value = counter.value + excluded.value
+
+-- name: keep_job_counts
+-- locks: journal
+-- What is enqueued and not claimed, less this, is 0, for the queue without a name as for each of these.
+INSERT INTO job_count (what, slot, queue, number)
+SELECT c.what, c.slot, '', sum(c.number) FROM job_count AS c WHERE c.queue IN :texts(queues) AND c.what = 'queued' GROUP BY c.what, c.slot
+ON CONFLICT (what, slot, queue) DO UPDATE SET number = job_count.number + excluded.number
+
+-- name: delete_counters
+-- locks: journal
+DELETE FROM counter WHERE queue IN :texts(queues)
+
+-- name: delete_job_counts
+-- locks: journal
+DELETE FROM job_count WHERE queue IN :texts(queues)
+
 -- name: unsummed_counts (postgres only)
 -- How many rows of counters wait to be summed up, to a limit. SQLite sums up as it writes.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM counted LIMIT :most) AS c) + (SELECT count(*) FROM (SELECT 1 FROM job_counted LIMIT :most) AS j)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
+from standfast.errors import StoreUnavailable, WrongAddress
 from standfast.profiles import rules_from, stored_rules
 from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
@@ -18,7 +17,6 @@ from standfast.wings.alerts.phrasing import shown
 from standfast.wings.alerts.words import Condition, Key
 from standfast.wings.calls.words import CALLER
 from standfast.wings.health import scripts as health_scripts
-from standfast.wings.health.counting import needs_summing, sum_up
 from standfast.wings.health.differing_declarations import conflicts, overruled
 from standfast.wings.health.marks import blocked_by, lately
 from standfast.wings.health.rules import (
@@ -34,6 +32,7 @@ from standfast.wings.health.rules import (
 )
 from standfast.wings.health.scripts import Counters, Facts, Missing, QueueRow, WorkerRow
 from standfast.wings.health.strain import issues as issues_of_strain
+from standfast.wings.health.summing import sum_counters
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.outages import Outage, dependency_of
@@ -186,13 +185,6 @@ TOTALS = {
 async def _survey(store: Store) -> tuple[Facts, Counters]:
     await sum_counters(store)
     return await store.read(health_scripts.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
-
-
-async def sum_counters(store: Store) -> None:
-    """Sum up counters that no worker has summed, if there are many, so that later readers do not pay for them."""
-    if await store.read(needs_summing()):
-        with suppress(StandfastError):  # counting is exact without it
-            await store.write(sum_up, None)
 
 
 def worker_facts(worker: WorkerRow, now: float) -> dict[str, Any]:

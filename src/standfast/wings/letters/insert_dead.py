@@ -95,7 +95,7 @@ def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[lis
         yield "drop_gates", {}
         yield "recount_workflows", {}
         yield from redrives.pause_after_restore()
-        yield "delete_workers", {"before": round_.now + 1}
+        yield "delete_workers", {"before": round_.now + 1, "limit": limit}
         answers.append(len(rows) == limit)
     return answers
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from standfast.store.store import Store
 from standfast.wings.notices import scripts as journal_scripts
-from standfast.wings.notices.journal import journal
+from standfast.wings.notices.journal import LOOK_EVERY, journal, newest
 from standfast.wings.notices.retries import retries_of
 from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import (
@@ -33,8 +33,6 @@ from standfast.wings.notices.words import (
     row_of,
 )
 
-LOOK_EVERY = 0.1
-"""Seconds between looks at the journal while there are readers."""
 ROWS_AT_ONCE = 200
 ROWS_A_READER = 20
 """Transactions a reader takes at once; a reader that does not come back holds no more than these."""
@@ -170,7 +168,7 @@ class JournalReader:
     async def restart_point(self) -> tuple[int, Notice]:
         """Return where to restart a reader whose position this store has not reached: at the beginning, with a gap."""
         rows = await journal(self._store, 0, 1)
-        oldest = rows[0].seq if rows else await self._store.read(journal_scripts.last_journal_number()) + 1
+        oldest = rows[0].seq if rows else 1  # the newest row is never pruned: without any, nothing has a number yet
         now = datetime.fromtimestamp(self._store.now() + self._store.skew(), UTC)
         return oldest - 1, gap(oldest - 1, oldest, now)
 
@@ -284,12 +282,3 @@ class JournalReaders:
         journal = self._of.pop(asyncio.get_running_loop(), None)
         if journal is not None:
             await journal.close()
-
-
-async def newest(store: Store) -> int:
-    """Return the newest transaction's number, once it has one: later commits get higher numbers."""
-    while True:
-        last = await store.read(journal_scripts.last_journal_number())
-        if last == 0 or await journal(store, last - 1, 1):
-            return last
-        await asyncio.sleep(LOOK_EVERY)  # another process is numbering it

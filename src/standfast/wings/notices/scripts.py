@@ -35,12 +35,27 @@ def carry(round_: Round, carryings: Sequence[CarryRequest]) -> Script[list[int]]
     return answers
 
 
+BITE = 5000
+"""How many transactions get their numbers at once. Even a slow server does that in a fraction of its 5 s."""
+BITE_SIZE = 8 << 20
+"""How many bytes of them at once: the notices of one transaction may be long."""
+
+
 @writes()
-def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Assign numbers to the rows written since, in commit order, unless another transaction is doing it."""
-    if (yield "try_journal", {}) != [(False,)]:
-        yield "number_journal", {}
-    return [None] * len(asked)
+def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[bool | None]]:
+    """Assign the next numbers, in commit order; return whether more rows are left.
+
+    Return None while another transaction is doing it.
+    """
+    free = (yield "try_journal", {}) != [(False,)]
+    more = (yield from number_bite()) if free else None
+    return [more] * len(asked)
+
+
+def number_bite() -> Script[bool]:
+    """Number as many rows as one transaction should, with the journal locked; return whether more are left."""
+    rows = yield "number_journal", {"most": BITE, "bytes": BITE_SIZE}
+    return rows == [(True,)]
 
 
 class JournalRow(NamedTuple):
@@ -62,7 +77,24 @@ def retry_lines(ids: Sequence[str]) -> Script[list[tuple[str, str]]]:
     return [(job, line) for job, line in (yield "retry_lines", {"ids": text([*ids])})]
 
 
+class JournalEnd(NamedTuple):
+    """How far the journal goes. It is another one after each commit that told something."""
+
+    seq: int
+    """The newest number."""
+    unnumbered: int
+    """How many transactions have no number yet, up to a bite."""
+    latest: int
+    """The last of those in the order of writing, which is not always that of commits."""
+
+
+def journal_end() -> Script[JournalEnd]:
+    """Read how far the journal goes."""
+    [row] = yield "journal_end", {"most": BITE}
+    return JournalEnd(*row)
+
+
 def last_journal_number() -> Script[int]:
-    """Read the newest journal row's number."""
-    [(number,)] = yield "last_journal_number", {}
-    return int(number)
+    """Read the number that the newest transaction has or will have; a lower one if more than a bite has none yet."""
+    end = yield from journal_end()
+    return end.seq + end.unnumbered

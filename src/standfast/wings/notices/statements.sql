@@ -3,12 +3,13 @@
 -- columns: standfast.wings.notices.scripts.JournalRow
 from journal: seq, at, entries
 
--- name: last_journal_number
-SELECT coalesce(max(seq), 0) FROM journal
+-- name: journal_end
+SELECT coalesce(max(seq), 0), 0, 0 FROM journal
 
--- name: last_journal_number (postgres)
--- Grows with every commit that wrote notices, whether it is numbered yet or not.
-SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
+-- name: journal_end (postgres)
+-- How many rows have no number yet is counted up to a bound. The last column grows beyond it.
+SELECT (SELECT coalesce(max(seq), 0) FROM journal), (SELECT count(*) FROM (SELECT 1 FROM told ORDER BY id LIMIT :most) AS head),
+  (SELECT coalesce(max(id), 0) FROM told)
 
 -- name: journal_after
 SELECT :columns(JournalRow) FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
