@@ -201,10 +201,9 @@ class Worker:
         queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
         declares = comparable(self._declared.statement(), self._policy.declares())
         counted = self._executor.stopwatch.take(self._store.now())
+        unwritten = (*self._executor.unwritten, *self._sweeper.unwritten)
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(
-            *who, queues, declares, self._watch.report(), counted, lifeline.hold(), self._executor.unwritten
-        )
+        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold(), unwritten)
 
     # --- life
 
