@@ -165,6 +165,11 @@ def fail_next_beat(worker: Worker, error: Exception) -> threading.Event:
     return failed
 
 
+def failed_beats(worker: Worker) -> int:
+    """Count the heartbeats that failed."""
+    return worker._heartbeat.failures
+
+
 def refuse_the_end_of(sf: Standfast, job_id: str | None) -> None:
     """Have every write that holds the end of this job meet a fault, as an unexpected value would."""
 

@@ -367,7 +367,6 @@ class Worker:
 
     async def _poll(self) -> None:
         """Look without a hint if the journal grew or the machine slept: hints get lost, and timers sleep too."""
-        self._heartbeat.revive()
         await self._ready()
         await self._policy.reload()
         if self._claimer.serve(self._registry.lanes(self._asked)):
