@@ -18,6 +18,7 @@ from standfast.store.postgres.refusal import is_lasting
 from standfast.wings.relay import forwarder
 from tests.postgres import PostgresServer, connect, fresh_schema, in_schema
 from tests.waiting import seen
+from tests.worker.inside import store_of
 
 ADDRESS = "127.83.70.11"
 """A loopback address of these tests' own: other servers on this machine use other ones."""
@@ -164,6 +165,33 @@ async def test_a_password_that_is_changed_under_an_open_store_is_refused_until_i
     with connect(running.url) as owner:
         owner.execute(f"ALTER ROLE app PASSWORD '{PASSWORD}'")
     assert (await sf.enqueue("mail", 4)).outcome == "accepted"
+
+
+async def test_a_call_keeps_its_lease_through_a_password_that_is_changed_and_corrected(running, opened):
+    """The heartbeat of a caller is refused at once, too, and nothing but itself would begin it again."""
+    go, runs = asyncio.Event(), []
+    url = address(running)
+    sf = opened(url)
+    sf.queue("mail", lease=9)
+
+    @sf.handler("mail")
+    async def mail(job):
+        runs.append(job.token)
+        await go.wait()
+
+    calling = asyncio.create_task(sf.run("mail"))
+    await seen(lambda: runs)
+    with connect(url.replace(f"app:{PASSWORD}@", "postgres@")) as owner:
+        owner.execute("ALTER ROLE app PASSWORD 'other'")
+    running.terminate_backends()
+    with connect(url.replace(f"app:{PASSWORD}@", "postgres@")) as owner:
+        await seen(lambda: "password authentication failed" in (store_of(sf).trouble or ""))
+        owner.execute(f"ALTER ROLE app PASSWORD '{PASSWORD}'")
+        beats = "SELECT count(*) FROM worker WHERE beat_at > extract(epoch FROM %s::timestamptz)"
+        [(corrected,)] = owner.execute("SELECT clock_timestamp()").fetchall()
+        await seen(lambda: owner.execute(beats, (corrected,)).fetchone() == (1,))
+    go.set()
+    assert ((await calling)["status"], runs) == ("ok", [1])
 
 
 async def test_a_right_that_is_taken_away_is_refused_at_once(running, opened, spool):

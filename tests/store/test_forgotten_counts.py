@@ -10,6 +10,7 @@ import pytest
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules
 from standfast.store.store import Store
+from standfast.testing import FrozenClock
 from standfast.wings.health.counting import QueueCounts, job_counts, miscounts, sum_up
 from standfast.worker.pruner import Pruner
 from tests.store import behind
@@ -39,7 +40,7 @@ async def done(store: Store, queue: str, **given: Any) -> None:
 
 
 @pytest.fixture
-async def forgotten(store, clock) -> Store:
+async def forgotten(store: Store, clock: FrozenClock) -> Store:
     """Use two made-up queues a day ago, and a declared one."""
     publish(store, mail=QueueRules())
     beat(store)

@@ -117,8 +117,8 @@ def look_everywhere(worker: Worker) -> None:
     worker._claimer.look_everywhere()
 
 
-def looked(worker: Worker) -> tuple[int, int]:
-    """Give what the poll saw last."""
+def looked(worker: Worker) -> object:
+    """Return what the poll saw last."""
     return worker._seen
 
 
@@ -163,6 +163,11 @@ def fail_next_beat(worker: Worker, error: Exception) -> threading.Event:
 
     worker._heartbeat.beat = fail  # type: ignore[method-assign]
     return failed
+
+
+def failed_beats(worker: Worker) -> int:
+    """Count the heartbeats that failed."""
+    return worker._heartbeat.failures
 
 
 def refuse_the_end_of(sf: Standfast, job_id: str | None) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from tests.postgres import connect
 from tests.warm import Warm, run_warm
@@ -50,3 +51,28 @@ def written_outside(url: str, sql: str) -> None:
             connection.execute(sql)
     else:
         run_warm([sys.executable, "-c", WRITE, url, sql], check=True)
+
+
+REFUSE = {
+    False: ["CREATE TRIGGER refusing BEFORE {change} WHEN {condition} BEGIN SELECT RAISE(ABORT, 'refused'); END"],
+    True: [
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$",
+        "CREATE TRIGGER refusing BEFORE {change} FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION refuse()",
+    ],
+}
+ACCEPT = {False: "DROP TRIGGER refusing", True: "DROP FUNCTION refuse CASCADE"}
+
+
+@contextmanager
+def refusing(url: str, change: str, condition: str) -> Iterator[None]:
+    """Have the store refuse a change for good, such as `UPDATE ON job`, where a row meets the condition.
+
+    To the product that is a fault of its own: neither an outage, nor anything that it expects.
+    """
+    server = url.startswith("postgresql:")
+    for sql in REFUSE[server]:
+        written_outside(url, sql.format(change=change, condition=condition))
+    try:
+        yield
+    finally:
+        written_outside(url, ACCEPT[server])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from standfast import Standfast, StoreUnavailable, no_backoff
+from standfast.errors import WrongAddress
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.store.postgres.two_writers import ClaimWriter
 from standfast.worker import worker as worker_module
@@ -21,15 +22,17 @@ from tests.worker.inside import (
     claim_through,
     compare,
     fail_next_beat,
+    failed_beats,
     fenced,
     hand_in_to,
     held,
     idle,
     listen_to_beats,
     listen_to_failed_beats,
+    live_callers,
     store_of,
 )
-from tests.worker.outage import Outage, written_outside
+from tests.worker.outage import Outage, refusing, written_outside
 
 TAKE_OVER = (
     "UPDATE job SET token = token + 1, worker = 'another', lease = 60 WHERE n = (SELECT n FROM body WHERE id = '{}')"
@@ -215,18 +218,48 @@ async def test_a_stranger_is_handed_in_once(disk):
     assert [(each.n, each.token) for each in handed] == [(7, 1)]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_a_heartbeat_that_met_a_fault_nobody_foresaw_goes_on(disk, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError(), OSError("out of handles"), WrongAddress("no such role")], ids=repr
+)
+async def test_a_heartbeat_that_met_a_fault_nobody_foresaw_goes_on(disk, monkeypatch, caplog, error):
     """Without it every job of the worker would lapse while it runs, and be run beside it."""
-    monkeypatch.setattr("standfast.worker.worker.POLL_EVERY", 0.05)
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 3600.0)
     disk.queue("mail", lease=1)
     disk.handler("mail")(lambda _job: None)
     beats: list[Beat] = []
     async with disk.worker() as worker:
         listen_to_beats(worker, beats.append)
-        await seen(fail_next_beat(worker, ZeroDivisionError()).is_set)
-        known = len(beats)
-        await seen(lambda: len(beats) > known + 1)
+        for _ in range(2):
+            await seen(fail_next_beat(worker, error).is_set)
+            beats.clear()
+            await seen(lambda: len(beats) > 1)
+        assert failed_beats(worker) == 2
+    assert caplog.text.count("a heartbeat failed and is tried again") == 2, "it went well in between"
+
+
+async def test_the_heartbeat_of_a_call_goes_on_after_the_store_refused_it(disk, url, caplog):
+    """Nothing but the heartbeat itself lives in a process that only calls: a job of its own would run a second time."""
+    go, runs = asyncio.Event(), []
+    disk.queue("mail", lease=6)
+
+    @disk.handler("mail")
+    async def mail(job):
+        runs.append(job.token)
+        await go.wait()
+
+    calling = asyncio.create_task(disk.run("mail"))
+    await seen(lambda: runs)
+    with refusing(url, "UPDATE ON worker", "NEW.id LIKE 'caller:%'"):
+        await seen(lambda: caplog.text.count("a store request failed") > 1)
+    accepted = store_of(disk).now()
+
+    async def beaten() -> bool:
+        return any(caller.beat_at > accepted for caller in await live_callers(disk))
+
+    await seen(beaten)
+    go.set()
+    assert ((await calling)["status"], runs) == ("ok", [1])
+    assert caplog.text.count("a heartbeat failed and is tried again") == 1, "the same trouble again is no news"
 
 
 async def test_a_job_may_ask_for_a_shorter_lease_than_its_queue(disk, url):

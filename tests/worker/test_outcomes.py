@@ -422,7 +422,7 @@ async def test_health_names_a_job_whose_end_cannot_be_written(sf):
     receipt = await sf.enqueue("mail", "bad")
     refuse_the_end_of(sf, receipt.id)
     async with sf.worker():
-        issue = "mail/mail: the end of a job cannot be written, and it counts as running; its worker's log says why"
+        issue = "mail/mail: the end of a job cannot be written, and it counts as running; a worker's log says why"
         await seen(lambda: _issues(sf, issue))
 
 

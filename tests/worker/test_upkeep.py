@@ -12,8 +12,9 @@ from standfast.worker.heartbeat import beat_for
 from standfast.worker.pruner import Pruner
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import SweepRequest, WorkerCard
-from tests.waiting import ended, job_of, seen
+from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import store_of
+from tests.worker.outage import refusing
 
 
 async def issues(sf) -> list[str]:
@@ -120,6 +121,33 @@ async def test_a_worker_that_is_seen_late_has_one_beat_to_renew(sf):
     assert await state_after(25) == "running", "late again, and seen so for the first time"
     assert await state_after(9.9) == "running"
     assert await state_after(0.1) == "retry_pending"
+
+
+async def test_a_lost_job_that_cannot_be_moved_holds_up_no_other_and_is_shown(disk, url, caplog):
+    """All decisions of a sweep go to the store together; one that it refuses is found again by every sweep."""
+    disk.queue("mail", lease=0.3, backoff=fixed(600))
+    ids = [str(receipt.id) for receipt in await disk.enqueue_many("mail", [1, 2, 3])]
+    store = store_of(disk)
+    store.write(upkeep.beat, WorkerCard("lost", "elsewhere", 1, "[]", "{}")).result()
+    claimed = await store.claim(ClaimRequest("lost", (QueueDemand("mail", ("mail",), 3),)))
+    [number] = [claim.n for claim in claimed.claims if claim.id == ids[1]]
+    said = f"the end of job {ids[1]}, retry, cannot be written"
+    disk.handler("other")(lambda _job: None)
+    with refusing(url, "UPDATE ON job", f"OLD.n = {number} AND NEW.state <> 'running'"):
+        async with disk.worker(queues=["other"]):
+            for job_id in (ids[0], ids[2]):
+                await reached(disk, job_id, "queued")
+            assert (await job_of(disk, ids[1])).state == "running"
+            await seen(lambda: is_issue(disk, "mail/mail: the end of a job cannot be written"))
+            refusals = caplog.text.count("a store request failed")
+            await seen(lambda: caplog.text.count("a store request failed") > refusals + 1)
+    assert caplog.text.count(said) == 1, "it is tried again at every sweep, and told once"
+    async with disk.worker(queues=["other"]):
+        await reached(disk, ids[1], "queued")
+
+
+async def is_issue(sf, beginning: str) -> bool:
+    return any(issue.startswith(beginning) for issue in await issues(sf))
 
 
 async def test_a_loop_goes_on_after_a_failure_and_counts_it():

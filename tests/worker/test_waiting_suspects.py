@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 
 from standfast.worker import suspects as suspects_module
 from standfast.worker import worker as worker_module
 from tests.waiting import ended, job_of, reached, seen
-from tests.worker.processes import children
+from tests.worker.outage import refusing
+from tests.worker.processes import ROOT, children
 from tests.worker.test_deaths import RULES, hanging
 
 
@@ -20,6 +22,7 @@ def _quickly(monkeypatch):
     monkeypatch.setattr(suspects_module, "FIRST_TURN", 0.05)
     monkeypatch.setattr(suspects_module, "LONGEST_TURN", 0.05)
     monkeypatch.setattr(suspects_module, "PAUSES", (0.01,))
+    monkeypatch.setattr(suspects_module, "LOOK_AGAIN", 0.05)
 
 
 async def test_a_job_that_does_not_end_keeps_no_others_waiting_while_suspects_wait_for_it(disk, url, log):
@@ -66,6 +69,73 @@ async def test_a_worker_runs_suspects_itself_if_no_process_of_their_own_does(dis
         async with disk.worker(suspects=[sys.executable, "-S", "-c", program]):
             child.kill()
             jobs = [await ended(disk, job_id) for job_id in suspects]
+    assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "done")}
+
+
+async def test_a_worker_runs_suspects_itself_if_no_process_can_be_started(disk, url, log, tmp_path, caplog):
+    """A deployment may replace the interpreter, and a host may be out of processes. Nothing else comes by meanwhile."""
+    with children(url, log, rules=RULES) as [child]:
+        suspects = await hanging(disk, log, 2)
+        disk.queue("mail", lease=600)
+        disk.handler("mail")(lambda _job: "done")
+        async with disk.worker(suspects=[str(tmp_path / "replaced"), "worker"]):
+            child.kill()
+            jobs = [await ended(disk, job_id) for job_id in suspects]
+    assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "done")}
+    failed = "the process that runs jobs alone could not be started: [Errno 2] No such file or directory"
+    assert caplog.text.count(failed) >= suspects_module.TRIES - 1
+    assert "3 processes in a row ran no job alone; this worker does" in caplog.text
+
+
+async def test_a_process_that_can_be_started_again_runs_the_suspects_that_waited_for_it(
+    disk, url, log, caplog, monkeypatch
+):
+    monkeypatch.setattr(suspects_module, "TRIES", 1_000_000)
+    program = log.path.with_name("deployed")
+    with children(url, log, rules=RULES) as [child]:
+        suspects = await hanging(disk, log, 2)
+        disk.queue("mail", lease=600)
+        disk.handler("mail")(lambda _job: "here")
+        async with disk.worker(suspects=[str(program)]):
+            child.kill()
+            await seen(lambda: caplog.text.count("could not be started") > 1)
+            deploy(program, url)
+            jobs = [await ended(disk, job_id) for job_id in suspects]
+    assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "in the process")}
+
+
+def deploy(program: Path, url: str) -> None:
+    """Make a program that runs suspects, all at once: no half of it is ever started."""
+    source = (
+        f"#!{sys.executable}\n"
+        "import os, sys\n"
+        f"sys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]!r}\n"
+        "from standfast import Standfast\n"
+        f"sf = Standfast({url!r})\n"
+        "sf.queue('mail', lease=600)\n"
+        "sf.handler('mail')(lambda job: 'in the process')\n"
+        "sf.run_suspects(parent=os.getppid(), tell=int(sys.argv[-1]))\n"
+    )
+    prepared = program.with_name("prepared")
+    prepared.write_text(source)
+    prepared.chmod(0o700)
+    prepared.rename(program)
+
+
+async def test_a_worker_that_could_not_ask_for_its_turn_runs_the_suspects_later(disk, url, log, caplog, monkeypatch):
+    """The store refuses that one question; nothing else comes by that would have the worker look again."""
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 3600.0)
+    with children(url, log, rules=RULES) as [child]:
+        suspects = await hanging(disk, log, 2)
+        disk.queue("mail", lease=600)
+        disk.handler("mail")(lambda _job: "done")
+        async with disk.worker():
+            with refusing(url, "UPDATE OF apart ON worker", "NEW.apart IS NOT NULL"):
+                child.kill()
+                await seen(lambda: "the suspects failed (6 times so far)" in caplog.text)
+                before = {(await job_of(disk, job_id)).state.value for job_id in suspects}
+            jobs = [await ended(disk, job_id) for job_id in suspects]
+    assert before == {"queued"}
     assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "done")}
 
 

@@ -7,16 +7,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 from standfast.lifecycle import State, Transition
-from standfast.spine.apply import apply
 from standfast.spine.run import Running
 from standfast.spine.tell import tell
 from standfast.store.store import Store
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.tracebacks.words import Traceback
+from standfast.worker.decision_writer import DecisionWriter
 from standfast.worker.failure_calls import FailureCalls
 from standfast.worker.stopwatch import Stopwatch
 
@@ -32,14 +30,14 @@ class Ends:
     def __init__(
         self, store: Store, freed: Callable[[Counter[str]], None], stopwatch: Stopwatch, failure_calls: FailureCalls
     ) -> None:
-        self._store = store
+        self._writer = DecisionWriter(store, self._written, self._refused)
         self._freed = freed
         self._stopwatch = stopwatch
         self._failure_calls = failure_calls
         self._settled: list[Transition] = []
         self._ran: list[tuple[str, float]] = []
         self._slots_freed: Counter[str] = Counter()
-        self.flushes: set[asyncio.Future[Any]] = set()
+        self.flushes = self._writer.under_way
         """The writes under way."""
         self.held: dict[Key, Running] = {}
         """Every job claimed here whose end is not on disk yet, by number and token."""
@@ -81,25 +79,12 @@ class Ends:
         freed, self._slots_freed = self._slots_freed, Counter()
         ran, self._ran = self._ran, []
         self._stopwatch.ran(ran)
-        self._hand_over(transitions)
+        self._writer.write(transitions)
         self._freed(freed)
 
-    def _hand_over(self, transitions: list[Transition]) -> None:
-        writing = self._store.write_all(apply, transitions).start()
-        self.flushes.add(writing)
-        writing.add_done_callback(partial(self._written, transitions))
-
-    def _written(self, transitions: list[Transition], writing: asyncio.Future[list[bool]]) -> None:
-        """Let go of jobs whose end is on disk; repeat a write that was cancelled because the whole loop is stopping."""
-        self.flushes.discard(writing)
-        if writing.cancelled():
-            self._hand_over(transitions)
-            return
-        error = writing.exception()
-        if error is not None:
-            self._after_failure(transitions, error)
-            return
-        for transition, ok in zip(transitions, writing.result(), strict=True):
+    def _written(self, transitions: list[Transition], landed: list[bool]) -> None:
+        """Let go of jobs whose end is on disk."""
+        for transition, ok in zip(transitions, landed, strict=True):
             running = self.held.pop((transition.n, transition.token), None)
             if not (ok and transition.plain):
                 self._tell(running, transition, landed=ok)
@@ -126,17 +111,11 @@ class Ends:
             job = running.job or Job(running.claim, running.rules)
             self._failure_calls.report(job, transition, error)
 
-    def _after_failure(self, transitions: list[Transition], error: BaseException) -> None:
-        """Write the ends one by one if they could not be written together.
+    def _refused(self, transition: Transition, error: BaseException) -> None:
+        """Keep a job whose end cannot be written at all.
 
-        A job whose end cannot be written at all counts as running while this worker lives, and lapses after that:
-        giving it back would run its effect again.
+        It counts as running while this worker lives, and lapses after that: giving it back would run its effect again.
         """
-        if len(transitions) > 1:
-            for transition in transitions:
-                self._hand_over([transition])
-            return
-        [transition] = transitions
         self.unwritten.add((transition.n, transition.token))
         running = self.held.get((transition.n, transition.token))
         about = None if running is None else running.claim.log_fields

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from standfast.errors import StoreUnavailable
+from standfast.concurrency.guarded import call_guarded
+from standfast.errors import StandfastError, StoreUnavailable
 from standfast.job import Claim
 from standfast.store.store import Store
 from standfast.worker import upkeep
@@ -20,6 +21,8 @@ LONGEST_BEAT = 10.0
 BEATS_PER_LEASE = 3
 PAUSE_AFTER_REFUSAL = 0.1
 """Seconds between attempts when the store is away: sweepers elsewhere wait only one beat after it is back."""
+PAUSE_AFTER_ERROR = 1.0
+"""The same after any other error: a wrong password that is tried ten times a second can lock its role out."""
 MARGIN = 0.8
 """Once this share of a lease has passed without a heartbeat, no job is started under it."""
 
@@ -47,24 +50,17 @@ class Heartbeat:
         self._alive = alive
         self._stopping = False
         self._hurry = threading.Event()
-        self._thread = self._new_thread()
+        self._thread = threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
         self._last = -math.inf
+        self._trouble: str | None = None
+        """What was wrong with the last beat, if anything."""
+        self.failures = 0
+        """How many beats have failed so far."""
 
     def start(self) -> None:
         """Beat once, so that the store knows the worker before it claims; then start the thread."""
         self.beat()
         self._thread.start()
-
-    def _new_thread(self) -> threading.Thread:
-        return threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
-
-    def revive(self) -> None:
-        """Restart the thread if an unexpected error has ended it: without beats every job of this worker lapses."""
-        if not self._stopping and not self._thread.is_alive():
-            log.error("the heartbeat had stopped and goes on")
-            self._thread = self._new_thread()
-            self._hurry.set()
-            self._thread.start()
 
     def beat(self) -> None:
         """Renew the leases now."""
@@ -101,13 +97,26 @@ class Heartbeat:
             self._hurry.clear()
             if self._stopping or not self._alive():
                 return
-            try:
-                self.beat()
-            except StoreUnavailable as error:
-                log.warning("a heartbeat did not reach the store: %s", error)
-                pause = min(self.every, PAUSE_AFTER_REFUSAL)
-            else:
-                pause = self.every
+            pause = call_guarded(self._go_on, self._pause_after)
+
+    def _go_on(self) -> float:
+        """Beat; return the seconds until the next beat."""
+        self.beat()
+        self._trouble = None
+        return self.every
+
+    def _pause_after(self, error: Exception) -> float:
+        """Count a beat that failed, and log it if the trouble is a new one; return the seconds until the next beat.
+
+        Whatever the error is, the beats go on: without them every job held here lapses, and runs a second time.
+        """
+        self.failures += 1
+        trouble = f"{type(error).__name__}: {error}"
+        if trouble != self._trouble:
+            level, trace = (logging.WARNING, None) if isinstance(error, StandfastError) else (logging.ERROR, error)
+            log.log(level, "a heartbeat failed and is tried again: %s", trouble, exc_info=trace)
+        self._trouble = trouble
+        return min(self.every, PAUSE_AFTER_REFUSAL if isinstance(error, StoreUnavailable) else PAUSE_AFTER_ERROR)
 
     def stop(self) -> None:
         """Stop the thread; calling this again does nothing."""

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import os
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple
 
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import with_timeout
@@ -45,7 +45,7 @@ class Suspects(Loop):
     """Runs the suspects that claims reported. The two subclasses say how."""
 
     def __init__(self) -> None:
-        super().__init__("suspects", 0.0, self._run_all)
+        super().__init__("suspects", 0.0, self._run_reported)
         self._queues: set[str] = set()
         self._heard = asyncio.Event()
         self._at_it = False
@@ -66,7 +66,19 @@ class Suspects(Loop):
         self._at_it = True
         self._heard.clear()
 
-    async def _run_all(self) -> None:
+    async def _run_reported(self) -> None:
+        """Run the suspects of the queues that were reported. If that fails, look there again after a pause."""
+        queues, self._queues = sorted(self._queues), set()
+        with ExitStack() as undo:
+            undo.callback(self._look_later, queues)
+            await self.run(queues)
+            undo.pop_all()
+
+    def _look_later(self, queues: Sequence[str]) -> None:
+        asyncio.get_running_loop().call_later(LOOK_AGAIN, self.hear, queues)
+
+    async def run(self, queues: Sequence[str]) -> None:
+        """Run the suspects of these queues."""
         raise NotImplementedError
 
 
@@ -80,16 +92,14 @@ class InThisWorker(Suspects):
         self._claimer = claimer
         self._executor = executor
         self._patience = FIRST_TURN
+        self.ran = 0
+        """How many suspects it has run so far."""
 
-    async def _run_all(self) -> None:
-        queues, self._queues = sorted(self._queues), set()
-        await self.run(queues)
-
-    async def run(self, queues: Iterable[str]) -> None:
+    async def run(self, queues: Sequence[str]) -> None:
         """Run the suspects of these queues. If another worker has the turn, try again later."""
         for queue in queues:
             if not await self._store.write(take_suspect_turn, SuspectTurn(self._worker, queue)):
-                asyncio.get_running_loop().call_later(LOOK_AGAIN, self.hear, (queue,))
+                self._look_later([queue])
                 continue
             try:
                 done = await self._run_queue(queue)
@@ -107,6 +117,7 @@ class InThisWorker(Suspects):
         if not await self._is_idle():
             return False
         while await self._claimer.claim_alone([queue]):
+            self.ran += 1
             await self._executor.idle()
         return True
 
@@ -125,6 +136,30 @@ class InThisWorker(Suspects):
             async with asyncio.timeout(self._patience):
                 await self._executor.idle()
         return not self._executor.held
+
+
+class ProcessEnd(NamedTuple):
+    """How a process that runs suspects ended: its exit code and what it wrote, or why it could not be started."""
+
+    code: int = 0
+    words: bytes = b""
+    error: OSError | None = None
+
+    @property
+    def useless(self) -> bool:
+        """Whether it ran no job."""
+        return READY not in self.words or NOTHING in self.words
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is wrong with the process itself; a suspect that killed it is not."""
+        return self.code > 0 or self.error is not None
+
+    def __str__(self) -> str:
+        """Say what became of it."""
+        if self.error is not None:
+            return f"could not be started: {self.error}"
+        return f"{'ran none' if self.useless else 'failed'} and ended with exit code {self.code}"
 
 
 class InAProcess(Suspects):
@@ -152,35 +187,54 @@ class InAProcess(Suspects):
         self._failures = 0
         self._useless = 0
 
-    async def _run_all(self) -> None:
-        queues, self._queues = sorted(self._queues), set()
-        reader, tell = os.pipe()
-        os.set_blocking(reader, False)
-        try:
-            code, words = await self._in_a_process(reader, tell)
-        finally:
-            os.close(reader)
+    async def run(self, queues: Sequence[str]) -> None:
+        """Run the suspects of every queue in one process, or in this worker if too many processes have run none."""
+        end = await self._in_a_process()
+        self._useless = self._useless + 1 if end.useless else 0
         await self._reap()
-        useless = READY not in words or NOTHING in words
-        self._useless = self._useless + 1 if useless else 0
-        if self._useless >= TRIES:
-            log.error(
-                "%d processes in a row ran no job alone; this worker does, and starts nothing else", self._useless
-            )
-            await self._here.run(queues)
-        else:
-            await self._after(code, useless=useless)
+        if not await self._ran_here(queues):
+            await self._after(end)
         self._heard.clear()  # suspects reported meanwhile are done, or will be reported again
         self._look()
 
-    async def _in_a_process(self, reader: int, tell: int) -> tuple[int, bytes]:
-        """Start a process and wait for its end; return its exit code and what it wrote."""
-        # In a session of its own: Ctrl-C reaches only the worker, which passes it on once.
-        options: dict[str, Any] = {"stdin": asyncio.subprocess.DEVNULL, "start_new_session": True, "pass_fds": (tell,)}
+    async def _ran_here(self, queues: Sequence[str]) -> bool:
+        """Run suspects in this worker if too many processes in a row ran none; return whether that ran any."""
+        if self._useless < TRIES:
+            return False
+        log.error("%d processes in a row ran no job alone; this worker does, and starts nothing else", self._useless)
+        before = self._here.ran
+        await self._here.run(queues)
+        return self._here.ran > before
+
+    async def _in_a_process(self) -> ProcessEnd:
+        """Start a process and wait for its end."""
         try:
-            process = await asyncio.create_subprocess_exec(*self._argv, "--tell", str(tell), **options)
+            process, reader = await self._start()
+        except OSError as error:  # a deployment has replaced the program, or no process can be started now
+            return ProcessEnd(error=error)
+        try:
+            return await self._ended(process, reader)
         finally:
-            os.close(tell)
+            os.close(reader)
+
+    async def _start(self) -> tuple[Process, int]:
+        """Start a process; return it, and the pipe on which it reports."""
+        with ExitStack() as undo:
+            reader, tell = os.pipe()
+            undo.callback(os.close, reader)
+            os.set_blocking(reader, False)
+            # In a session of its own: Ctrl-C reaches only the worker, which passes it on once.
+            options: dict[str, Any] = {"stdin": asyncio.subprocess.DEVNULL, "start_new_session": True}
+            try:
+                command = (*self._argv, "--tell", str(tell))
+                process = await asyncio.create_subprocess_exec(*command, pass_fds=(tell,), **options)
+            finally:
+                os.close(tell)
+            undo.pop_all()
+        return process, reader
+
+    async def _ended(self, process: Process, reader: int) -> ProcessEnd:
+        """Wait for the end of a process, but not forever for its start."""
         try:
             with suppress(TimeoutError):
                 await with_timeout(process.wait(), LONGEST_START)
@@ -192,19 +246,18 @@ class InAProcess(Suspects):
         except asyncio.CancelledError:
             await self._end(process)
             raise
-        return code, words + _read(reader)
+        return ProcessEnd(code, words + _read(reader))
 
-    async def _after(self, code: int, *, useless: bool) -> None:
+    async def _after(self, end: ProcessEnd) -> None:
         """Pause before the next process if this one failed; no pause is needed if a suspect killed it."""
-        failed = code > 0 or useless
+        failed = end.failed or end.useless
         self._failures = self._failures + 1 if failed else 0
-        if code < 0:
-            log.warning("the process that ran a job alone was killed by signal %d", -code)
+        if end.code < 0:
+            log.warning("the process that ran a job alone was killed by signal %d", -end.code)
         if failed:
             pause = PAUSES[min(self._failures, len(PAUSES)) - 1]
-            ran = "ran none" if useless else "failed"
-            text = "the process that runs jobs alone %s and ended with exit code %d; the next starts in %g s"
-            log.log(logging.ERROR if code else logging.INFO, text, ran, code, pause)
+            level = logging.ERROR if end.code or end.error else logging.INFO
+            log.log(level, "the process that runs jobs alone %s; the next starts in %g s", end, pause)
             await asyncio.sleep(pause)
 
     async def _end(self, process: Process) -> None:

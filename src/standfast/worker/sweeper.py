@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
+from functools import partial
 from itertools import compress
 
 import msgspec
@@ -12,7 +14,6 @@ from standfast.job import Claim, Details, higher
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed
 from standfast.rules import QueueRules
-from standfast.spine.apply import apply
 from standfast.spine.settle import age_reason
 from standfast.spine.tell import tell
 from standfast.store.store import Store
@@ -24,8 +25,12 @@ from standfast.wings.policy.rules import Broken, Policy
 from standfast.wings.policy.triage import PolicyNow, outlived
 from standfast.wings.queues import ages
 from standfast.worker import upkeep
+from standfast.worker.decision_writer import DecisionWriter
+from standfast.worker.ends import Key
 from standfast.worker.settling import settle
 from standfast.worker.upkeep import Expired, SweepRequest, SweepResult
+
+log = logging.getLogger("standfast.worker")
 
 _details = msgspec.json.Decoder(Details).decode
 
@@ -53,25 +58,51 @@ class Sweeper:
         self._report = report
         """Reports a lost attempt to the application."""
         self._late: dict[str, float] = {}
+        self._unwritten: dict[Key, str | None] = {}
+        """The decisions that the last sweep could not write, with the handler of each job that had been running."""
         self._policy = KnownPolicy()
 
+    @property
+    def unwritten(self) -> tuple[str, ...]:
+        """The handlers, as queue/handler, of lost jobs whose end cannot be written."""
+        return tuple(sorted(set(filter(None, self._unwritten.values()))))
+
     async def sweep(self) -> None:
-        """Sweep until no job is left to decide about."""
+        """Sweep until no job is left to decide about, except those whose decision cannot be written."""
         sweep = msgspec.structs.replace(self._sweep, dead=self._dead())
+        unwritten: dict[Key, str | None] = {}
         while True:
-            swept = await self._store.write(upkeep.sweep, sweep)
+            request = msgspec.structs.replace(sweep, limit=sweep.limit + len(unwritten))
+            swept = await self._store.write(upkeep.sweep, request)
             while swept.ages_changed and await self._store.write(ages.restamp, None):
                 pass
             present = PolicyNow(self._policy_now(swept), swept.now)
-            decided = [*self._lapsed(swept, present), *self._expired(swept, present)]
+            found = [*self._lapsed(swept, present), *self._expired(swept, present)]
+            decided = [end for end in found if (end.n, end.token) not in unwritten]
             if not decided:
-                return
-            landed = await self._store.write_all(apply, decided)
-            claims = {claim.id: claim for claim in swept.lapsed}
-            for end in compress(decided, landed):
-                if (claim := claims.get(end.id)) is not None:
-                    tell(end, claim)
-                    self._report(Job(claim, swept.rules[claim.queue]), end)
+                break
+            unwritten |= await self._write(decided, swept)
+        self._unwritten = unwritten
+
+    async def _write(self, decided: list[Transition], swept: SweepResult) -> dict[Key, str | None]:
+        """Write what was decided; return the decisions that cannot be written, with handlers as in `_unwritten`."""
+        refused: list[tuple[Transition, BaseException]] = []
+        writer = DecisionWriter(self._store, partial(self._tell, swept), lambda *each: refused.append(each))
+        writer.write(decided)
+        await writer.finish()
+        for end, error in refused:
+            if (end.n, end.token) not in self._unwritten:  # it is logged once, although every sweep tries again
+                log.error("the end of job %s, %s, cannot be written", end.id, end.move, exc_info=error)
+        running = {claim.n: f"{claim.queue}/{claim.handler}" for claim in swept.lapsed}
+        return {(end.n, end.token): running.get(end.n) for end, _ in refused}
+
+    def _tell(self, swept: SweepResult, decided: list[Transition], landed: list[bool]) -> None:
+        """Tell of the lost attempts whose end is on disk."""
+        claims = {claim.id: claim for claim in swept.lapsed}
+        for end in compress(decided, landed):
+            if (claim := claims.get(end.id)) is not None:
+                tell(end, claim)
+                self._report(Job(claim, swept.rules[claim.queue]), end)
 
     def _policy_now(self, swept: SweepResult) -> Policy | Broken:
         self._policy.learn(swept.policy)

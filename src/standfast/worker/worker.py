@@ -202,9 +202,10 @@ class Worker:
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
         declares = comparable(self._declared.statement(), self._policy.declares())
-        counted, blocked_by = self._executor.stopwatch.take(self._store.now()), self._watch.report()
+        counted = self._executor.stopwatch.take(self._store.now())
+        unwritten = (*self._executor.unwritten, *self._sweeper.unwritten)
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(*who, queues, declares, blocked_by, counted, lifeline.hold(), self._executor.unwritten)
+        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold(), unwritten)
 
     # --- life
 
@@ -369,7 +370,6 @@ class Worker:
 
     async def _poll(self) -> None:
         """Look without a hint if the journal grew or the machine slept: hints get lost, and timers sleep too."""
-        self._heartbeat.revive()
         await self._ready()
         await self._policy.reload()
         if self._claimer.serve(self._registry.lanes(self._asked)):

@@ -129,7 +129,7 @@ class StoreFacts(msgspec.Struct, frozen=True):
     blocking_handlers: tuple[str, ...] = ()
     """The handlers, as queue/handler, that lately blocked their worker's event loop."""
     unwritten_ends: tuple[str, ...] = ()
-    """The handlers, as queue/handler, of jobs that have ended but whose end a live worker cannot write."""
+    """The handlers, as queue/handler, of ended or lost jobs whose end a live worker cannot write."""
     removed_ago: float | None = None
     """How many seconds ago the store's file was found removed under a process that used it."""
     outages: tuple[Outage, ...] = ()
@@ -320,7 +320,7 @@ def _stoppages(facts: StoreFacts) -> Iterator[str]:
     for handler in facts.blocking_handlers:
         yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
     for handler in facts.unwritten_ends:
-        yield f"{handler}: the end of a job cannot be written, and it counts as running; its worker's log says why"
+        yield f"{handler}: the end of a job cannot be written, and it counts as running; a worker's log says why"
     for handler, why, seconds, elsewhere in facts.disabled_handlers:
         where = "in one process, while another runs it" if elsewhere else f"for {span(seconds)}"
         yield f"{handler}: disabled {where}, because what it requires says no: {why}"

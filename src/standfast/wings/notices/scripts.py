@@ -53,7 +53,7 @@ def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[bool | N
 
 
 def number_bite() -> Script[bool]:
-    """Number as many rows as one transaction should, with the journal locked; return whether more are left."""
+    """Assign numbers to one bite of rows, with the journal locked; return whether more rows are left."""
     rows = yield "number_journal", {"most": BITE, "bytes": BITE_SIZE}
     return rows == [(True,)]
 
