@@ -20,6 +20,7 @@ from standfast.spine.claim_requests import ClaimRequest, ClaimResult, Publicatio
 from standfast.store.store import Store
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.scripts import WorkerRow
+from standfast.wings.notices.scripts import JournalEnd
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.upkeep import Beat
 from standfast.worker.worker import Worker
@@ -117,9 +118,9 @@ def look_everywhere(worker: Worker) -> None:
     worker._claimer.look_everywhere()
 
 
-def looked(worker: Worker) -> object:
-    """Return what the poll saw last."""
-    return worker._seen
+def looked(worker: Worker) -> JournalEnd | None:
+    """Return how far the journal went when the poll looked last."""
+    return None if worker._seen is None else worker._seen[0]
 
 
 def compare(worker: Worker, beat: Beat) -> None:
