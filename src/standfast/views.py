@@ -89,6 +89,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
     reason: str | None = None
     """Who asked for a replay, and why."""
+    left_out: int = 0
+    """How many lines like this one came after it and are not kept: a job that is put back again and again keeps the
+    first line and the last ones."""
 
 
 class JobProgress(TypedDict):

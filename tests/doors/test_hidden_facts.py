@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from standfast import ConfigurationError, Standfast, Uncertain
+from standfast import ConfigurationError, Snooze, Standfast, Uncertain
 from standfast.spine.accept import user
 from standfast.testing import drain
 from tests.doors.processes import WorkerProcess
@@ -186,3 +186,24 @@ async def test_a_queue_that_a_token_paused_names_its_person_on_the_page(furnishe
     assert (await furnished.queues.describe())["echo"]["pause"]["by"] == "ann"
     await clients.close()
     await browsers.close()
+
+
+async def test_the_page_of_a_job_that_was_snoozed_for_long_says_how_many_lines_are_missing(furnished):
+    waits = iter(range(160))
+
+    @furnished.handler("poll")
+    async def poll(_job):
+        return None if next(waits, None) is None else Snooze(0)
+
+    receipt = await furnished.enqueue("poll")
+    async with furnished.worker() as worker:
+        for _ in range(161):
+            await worker.run_due()
+    job = await furnished.status(receipt.id)
+    assert (job.state, job.deferrals) == ("completed", 160)
+    browsers = Browsers(furnished)
+    page = (await (await browsers.of("admin")).get(f"/jobs/{receipt.id}")).text
+    await browsers.close()
+    assert f"{job.history[0].left_out} more like it" in page
+    assert job.history[0].left_out > 50
+    assert page.count("Snoozed") + job.history[0].left_out == 160

@@ -8,6 +8,7 @@ from typing import Any
 from standfast.cli.sheets import LONGEST_NOTE, listing, sheet
 from standfast.failure import Class, Failure, Landed
 from standfast.lifecycle import NoticeKind, State
+from standfast.views import Attempt
 from standfast.wings.notices.commands import WIDTHS
 from tests.core.test_replies import job
 
@@ -71,3 +72,9 @@ def test_a_receipt_that_came_late_says_so():
 
 def test_every_kind_of_notice_has_room_in_its_column():
     assert WIDTHS[1] == max(len(kind) for kind in NoticeKind)
+
+
+def test_a_shortened_history_says_how_many_lines_are_missing():
+    line = Attempt(attempt=1, at=NOW, reason_code="snoozed", delay=10.0, left_out=99_899)
+    history = next(table for table in sheet(job(State.QUEUED, history=[line]), NOW) if table.title == "History")
+    assert history.rows[0][5] == "after 10 s, 99,899 more like it"

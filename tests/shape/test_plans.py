@@ -13,7 +13,7 @@ import pytest
 
 from standfast.application.wings import store_at
 from standfast.job import NewJob
-from standfast.outcome import Succeeded
+from standfast.outcome import Snooze, Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
@@ -64,6 +64,9 @@ INTENDED = {
     "origins_of": "SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
     "history_of": "SEARCH history USING PRIMARY KEY (n=?)",
     "journal_end": "SEARCH journal",
+    "newest_lines": "SEARCH h USING PRIMARY KEY (n=? AND line=?)",
+    "mark_lines": "SEARCH history USING PRIMARY KEY (n=? AND line=?)",
+    "delete_lines": "SEARCH history USING PRIMARY KEY (n=? AND line=?)",
     "open_approvals": "USING INDEX approval_open (n=?)",
     "void_approvals": "USING INDEX approval_open (n=?)",
     "due_approvals": "USING COVERING INDEX approval_expiring (expires_at<?)",
@@ -320,6 +323,28 @@ def _of_tenant(tenant: str, n: int) -> NewJob:
 
 async def test_a_claim_does_not_look_at_what_is_parked():
     few, many = await parked_costs(100), await parked_costs(20_000)
+    assert few > 10
+    assert many <= 1.1 * few
+
+
+async def deferred_costs(lines: int) -> int:
+    """Count the steps of claiming and snoozing a job once more that was snoozed so many times."""
+    store = store_at(":memory:")
+    store.write_all(intake.enqueue, [_of_tenant("any", 1)]).result()
+    order = ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 1),))
+    [claim] = (await store.claim(order)).claims
+    await store.write_all(apply, [settle(claim, Snooze(0), DEFAULTS, 0.0)])
+    again = "INSERT INTO history SELECT n, ?, entry FROM history WHERE line = 1"
+    writer_of(store).executemany(again, [(line,) for line in range(2, lines)])
+    with _Counted(writer_of(store)) as counted:
+        [claim] = (await store.claim(order)).claims
+        await store.write_all(apply, [settle(claim, Snooze(0), DEFAULTS, 0.0)])
+    store.close()
+    return counted.steps
+
+
+async def test_a_claim_does_not_look_at_all_that_was_deferred():
+    few, many = await deferred_costs(1_000), await deferred_costs(20_000)
     assert few > 10
     assert many <= 1.1 * few
 

@@ -56,6 +56,9 @@ INTENDED = {
     "origins_of": "body_pkey",
     "history_of": "history_pkey",
     "journal_end": "journal_pkey",
+    "newest_lines": "history_pkey",
+    "mark_lines": "history_pkey",
+    "delete_lines": "history_pkey",
     "thread_members": "job_thread",
     "newest_unclaimed": "job_thread",
     "next_parked": "job_parked",
@@ -177,6 +180,21 @@ def test_no_statement_walks_through_a_growing_table(full, name):
 @pytest.mark.parametrize(("name", "index"), INTENDED.items())
 def test_a_statement_uses_the_index_it_was_written_for(full, name, index):
     assert index in [step.get("Index Name") for step in plan(full, name, PLANNED[name])]
+
+
+def test_a_claim_does_not_look_at_all_that_was_deferred(full):
+    """A handler that snoozes adds a line each time, without end."""
+    given = {"numbers": "'[9]'", "since": "0", "most": "1000"}
+    sql = _PARAMETER.sub(
+        lambda found: given[found[1]] + (f"::{found[2]}" if found[2] else ""), STATEMENTS["held_claims"].sql
+    )
+    with full.transaction(force_rollback=True):
+        full.execute("UPDATE job SET token = 5000, deferrals = 5000 WHERE n = 9")
+        full.execute("INSERT INTO history (n, line, entry) SELECT 9, line, '{}' FROM generate_series(4, 5000) AS line")
+        [(explained,)] = full.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()).fetchall()
+    scans = [step for step in steps(explained[0]["Plan"]) if step.get("Relation Name") == "history"]
+    read = [step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in scans]
+    assert sorted(read) == [1, 100]
 
 
 @pytest.fixture(scope="module", params=["an empty store", "a store where all wait"])

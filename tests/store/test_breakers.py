@@ -279,6 +279,22 @@ async def test_who_is_served_now_probes_before_who_came_first(store, clock):
     assert [claim.queue for claim in await claimed(store, "two", slots=9)] == ["two"]
 
 
+async def test_a_queue_without_workers_does_not_get_the_probe_after_one_that_failed(store, clock):
+    """Nobody would take it, and the breaker would stay shut until the ticket is given to another job."""
+    both = rules(breaker={"dependency": "crm", "failures": 1, "open_for": 5})
+    publish(store, one=both, two=both)
+    await one(store, "one")
+    for _ in range(2):
+        await one(store, "two")
+    await ended(store, await claim_one(store, "one"), AWAY, both)
+    clock.advance(1)
+    assert [await claimed(store, "one", slots=9), await claimed(store, "two", slots=9)] == [[], []]
+    clock.advance(5)
+    await ended(store, await claim_one(store, "one", slots=9), AWAY, both)
+    clock.advance(10)
+    assert [claim.occupies for claim in await claimed(store, "one", slots=9)] == [["breaker:crm"]]
+
+
 async def test_what_nobody_wants_to_call_any_more_is_forgotten(store, clock, look):
     publish(store, post=rules())
     ids = await requests(store, 3)

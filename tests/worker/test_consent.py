@@ -219,6 +219,51 @@ async def test_what_was_given_while_a_job_was_on_its_way_to_be_held_is_seen_by_a
     assert entered == [("s", 1)]
 
 
+async def repeats(sf: Standfast, session: str, number: int) -> list[str]:
+    """Have jobs of a session wait that ran before: a blanket grant does not let them run again."""
+    await sf.consent.grant(session, "*", mode="always", by="anna")
+    ids = [await asked(sf, session, fails=1) for _ in range(number)]
+    assert {*await states(sf, *ids)} == {"held"}
+    return ids
+
+
+async def test_requests_that_a_blanket_grant_does_not_answer_keep_nobody_elses_answer_waiting(sf, monkeypatch):
+    monkeypatch.setattr(consents, "BITE", 3)
+    paying(sf)
+    ids = await repeats(sf, "s", 4)
+    theirs = await asked(sf, "other")
+    await sf.consent.grant("other", "pay", by="anna")
+    await drain(sf)
+    assert await states(sf, theirs) == ["completed"]
+    assert {*await states(sf, *ids)} == {"held"}
+
+
+async def test_a_persons_yes_to_one_job_counts_whatever_else_waits(sf, monkeypatch):
+    monkeypatch.setattr(consents, "BITE", 3)
+    paying(sf)
+    ids = await repeats(sf, "s", 4)
+    await sf.consent.answer(ids[-1], by="anna")
+    await drain(sf)
+    assert await states(sf, *ids) == ["held", "held", "held", "completed"]
+
+
+async def test_requests_that_ended_before_their_answer_was_written_hide_none_behind_them(sf, monkeypatch):
+    """They are cancelled between the reading and the writing, as by another process."""
+    monkeypatch.setattr(consents, "BITE", 2)
+    paying(sf)
+    first, second, third = [await asked(sf) for _ in range(3)]
+    settle = sf.consent._settle  # noqa: SLF001 - the moment between the two
+
+    async def overtaken(request, ruling):
+        if request.id != third:
+            await sf.cancel(request.id)
+        return await settle(request, ruling)
+
+    monkeypatch.setattr(sf.consent, "_settle", overtaken)
+    await sf.consent.grant("s", "pay", mode="always", by="anna")
+    assert await states(sf, first, second, third) == ["cancelled", "cancelled", "queued"]
+
+
 def _given(sf: Standfast) -> GrantRequest:
     now = sf._store.now()  # noqa: SLF001
     grant = Grant(

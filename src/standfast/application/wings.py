@@ -50,7 +50,7 @@ from standfast.wings.notices import scripts as notices
 from standfast.wings.policy import scripts as policy
 from standfast.wings.progress import scripts as progress
 from standfast.wings.queues import depth
-from standfast.wings.records import reads
+from standfast.wings.records import history, reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as relay
 from standfast.wings.sessions import scripts as sessions
@@ -83,6 +83,7 @@ RIDERS = Riders(
         effects.write_moves,
         tracebacks.write_moves,
         progress.write_moves,
+        history.shorten,
         letters.write_moves,
         approvals.write_down,
         redrives.mark_moved,

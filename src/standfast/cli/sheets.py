@@ -233,7 +233,8 @@ def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
     waits = line.reason_code == NOT_BEGUN
     words = (not waits and line.cls, not waits and line.landed, line.reason_code)
     after = None if line.delay is None else f"after {span(line.delay)}"
-    repeat = ", ".join(part for part in (after, line.possible_duplicate and "possible duplicate") if part)
+    more = line.left_out and f"{line.left_out:,} more like it"
+    repeat = ", ".join(part for part in (after, line.possible_duplicate and "possible duplicate", more) if part)
     who = line.by and f"by {line.by}"
     text = ": ".join(part for part in (line.error_kind, line.message, who, line.reason) if part)
     return (

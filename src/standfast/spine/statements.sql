@@ -12,9 +12,10 @@ ledger: json(CASE WHEN j.token > :since THEN (
     SELECT nullif(json_group_array(json_array(:columns(ClaimedEntry))), '[]') FROM effect AS f WHERE f.n = j.n) END)
 first_seen_at: coalesce(b.first_seen_at, b.created_at)
 replays: CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END
-refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
-    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM (
+    SELECT h.entry->>'refused' AS refused, count(*) FILTER (WHERE h.entry->>'refused' IS NULL
+      AND (h.entry->>'class' IS NOT NULL OR h.entry->>'reason_code' = 'replayed')) OVER (ORDER BY h.line DESC) AS ends
+    FROM history AS h WHERE h.n = j.n AND h.line > (SELECT max(o.line) - 100 FROM history AS o WHERE o.n = j.n)) WHERE refused AND ends = 0) ELSE 0 END
 progressed: CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END
 later: handler_risk, parents, plain
 
@@ -23,9 +24,11 @@ details: b.details::json
 coalesced: b.coalesced::json
 occupies: j.occupies::json
 ledger: CASE WHEN j.token > :since THEN (SELECT json_agg(json_build_array(:columns(ClaimedEntry))) FROM effect AS f WHERE f.n = j.n) END
-refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
-    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM (
+    SELECT h.entry::json->>'refused' AS refused, count(*) FILTER (WHERE h.entry::json->>'refused' IS NULL
+      AND (h.entry::json->>'class' IS NOT NULL OR h.entry::json->>'reason_code' = 'replayed')) OVER (ORDER BY h.line DESC) AS ends
+    FROM history AS h WHERE h.n = j.n AND h.line > (SELECT max(o.line) - 100 FROM history AS o WHERE o.n = j.n)) AS newest
+  WHERE refused = 'true' AND ends = 0) ELSE 0 END
 
 -- columns: standfast.job.LedgerEntry as ClaimedEntry
 from f: name, state, verdict, late
@@ -377,7 +380,8 @@ JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
 
 -- name: held_claims
 -- CROSS JOIN keeps the order of the numbers. Effects are read only for tokens above `since`: a first attempt has none yet. A receipt of
--- more than `most` bytes is left out until a handler asks for it.
+-- more than `most` bytes is left out until a handler asks for it. Refusals in a row are counted among the last 100 lines of the history,
+-- because a handler that snoozes adds lines without end. That is enough for the 50 that are allowed and as many lines between them.
 SELECT json_group_array(json_array(:columns(Claim)))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
@@ -511,6 +515,28 @@ SET result = excluded.result, warning = excluded.warning, failure = excluded.fai
 WITH fresh (n, entry) AS (:rows(bigint, text))
 INSERT INTO history (n, line, entry)
 SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
+
+-- name: newest_lines
+SELECT h.n, h.line, h.entry FROM json_each(:numbers) AS e CROSS JOIN history AS h ON h.n = e.value
+  AND h.line IN (SELECT line FROM history WHERE n = e.value ORDER BY line DESC LIMIT :most)
+ORDER BY h.n, h.line DESC
+
+-- name: newest_lines (postgres)
+SELECT h.n, h.line, h.entry FROM jsonb_array_elements_text(:numbers::jsonb) AS e(n) CROSS JOIN LATERAL (
+  SELECT n, line, entry FROM history WHERE n = e.n::bigint ORDER BY line DESC LIMIT :most) AS h
+ORDER BY h.n, h.line DESC
+
+-- name: mark_lines
+-- locks: jobs
+-- answers: none
+WITH fresh (n, line, entry) AS (:rows(bigint, integer, text))
+UPDATE history SET entry = fresh.entry FROM fresh WHERE history.n = fresh.n AND history.line = fresh.line
+
+-- name: delete_lines
+-- locks: jobs
+-- answers: none
+WITH gone (n, line) AS (:rows(bigint, integer))
+DELETE FROM history WHERE (n, line) IN (SELECT n, line FROM gone)
 
 -- name: history_of
 SELECT n, entry FROM history WHERE n IN :integers(numbers) ORDER BY n, line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -43,6 +44,24 @@ class ConsentRequest(NamedTuple):
     def attempt(self) -> Attempt:
         """The attempt that asked, in the form in which it would ask again."""
         return Attempt(self.session, self.queue, self.handler, self.job, bool(self.first))
+
+
+class Place(NamedTuple):
+    """The place of a request among those that wait, the oldest first."""
+
+    asked_at: float
+    n: int
+
+
+START = Place(-math.inf, 0)
+"""The place before the oldest request."""
+
+
+class Answered(NamedTuple):
+    """A batch of requests that have their answer now, and where the next batch begins; None if this was the last."""
+
+    found: list[tuple[ConsentRequest, Ruling]]
+    end: Place | None
 
 
 class GrantRequest(msgspec.Struct, frozen=True):
@@ -188,12 +207,15 @@ def asks_consent(queue: str, handler: str) -> Script[bool]:
     return bool((yield "asks_consent", {"queue": queue, "handler": handler}))
 
 
-def answered_requests(now: float) -> Script[list[tuple[ConsentRequest, Ruling]]]:
-    """Read the held jobs that now have an answer, with the answer; each use is counted once."""
+def answered_requests(now: float, after: Place) -> Script[Answered]:
+    """Read the next held jobs that have an answer now, with the answer; each use is counted once.
+
+    `answered_asks` reads only requests that `ruling` can answer; a test checks that the two agree.
+    """
     found: list[tuple[ConsentRequest, Ruling]] = []
     spent: dict[str, int] = {}
-    for row in (yield "answered_asks", {"now": now, "limit": BITE}):
-        ask = ConsentRequest(*row)
+    asks = [ConsentRequest(*row) for row in (yield "answered_asks", {"now": now, "limit": BITE, **after._asdict()})]
+    for ask in asks:
         ruling = yield from _ruling(now, ask.attempt, "consents_of")
         if ruling.spends and ruling.grant is not None:
             left = yield "uses_left", {"id": ruling.grant}
@@ -202,7 +224,7 @@ def answered_requests(now: float) -> Script[list[tuple[ConsentRequest, Ruling]]]
                 continue
         if ruling.verdict != "ask":
             found.append((ask, ruling))
-    return found
+    return Answered(found, Place(asks[-1].asked_at, asks[-1].n) if len(asks) == BITE else None)
 
 
 def prune(now: float, limit: int) -> Script[None]:

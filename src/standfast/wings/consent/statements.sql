@@ -95,11 +95,14 @@ SELECT :columns(ConsentRequest)
 FROM body AS b JOIN consent_ask AS a ON a.n = b.n JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: answered_asks
+-- The requests that words.ruling can answer, the oldest first, after one of them.
 SELECT :columns(ConsentRequest)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
-WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
-  AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses
-    OR EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = c.id AND u.job = a.job)))
+WHERE (a.asked_at, a.n) > (:asked_at, :n)
+  AND EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
+    AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler))
+    AND (c.mode = 'deny' OR ((c.handler <> '*' OR a.first <> 0) AND (c.uses IS NULL OR c.used < c.uses
+      OR EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = c.id AND u.job = a.job)))))
 ORDER BY a.asked_at, a.n LIMIT :limit
 
 -- name: uses_left

@@ -276,13 +276,14 @@ class Consent:
     async def sweep(self) -> int:
         """Release held jobs that got consent, and let those die that were denied. Any worker can do this."""
         went = 0
-        while moves := [
-            await self._settle(*each) for each in await self._store.read(consents.answered_requests(self._store.now()))
-        ]:
-            landed = sum(await self._store.write_all(apply, moves))
-            if not landed:  # another worker was first with all of them
-                return went
+        after: consents.Place | None = consents.START
+        while after is not None:
+            batch = await self._store.read(consents.answered_requests(self._store.now(), after))
+            moves = [await self._settle(*each) for each in batch.found]
+            landed = sum(await self._store.write_all(apply, moves)) if moves else 0
             went += landed
+            if not landed:  # other processes were first with all of these, or their grants have no use left
+                after = batch.end
         return went
 
     async def _settle(self, ask: ConsentRequest, ruling_: Ruling) -> Transition:

@@ -83,7 +83,7 @@ def ruling(attempt: Attempt, grants: Iterable[Grant], spent: Iterable[str], now:
 
     A denial wins over every grant. A blanket grant does not extend in time: it covers no retry and no replay. A job
     that has its use already, whatever became of that attempt, needs no second one; otherwise a grant without a limit of
-    uses goes first.
+    uses goes first. The statement `answered_asks` finds the held jobs for which this does not say "ask".
     """
     living = [grant for grant in grants if grant.lives(now) and grant.covers(attempt.queue, attempt.handler)]
     for grant in living:

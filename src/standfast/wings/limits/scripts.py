@@ -202,9 +202,10 @@ def _anyone(key: str) -> Script[bool]:
 
 
 def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
-    """Let one job through as the probe, and never the same one twice in a row while there are others.
+    """Let one job through as the probe, and not the same one twice in a row while workers claim others.
 
-    A paused queue must not keep a breaker shut for the others behind it: jobs of a paused queue are not claimed.
+    A queue that is paused, or has no worker, must not keep a breaker shut for the others behind it: nothing claims its
+    jobs. So the last probe goes again if all the other jobs are in such queues.
     """
     last, waiting = gates.circuit(row).last, []
     for behind in (last, 0):
@@ -217,7 +218,7 @@ def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
         return after
     known = yield "queue_rules", {"queues": text(sorted({queue for _, _, queue in waiting}))}
     paused = {name for name, _, is_paused, *_ in known if is_paused}
-    _, n, queue = min(waiting, key=lambda each: (each[2] in paused, each[1] == last, each[2] not in served))
+    _, n, queue = min(waiting, key=lambda each: (each[2] in paused, each[2] not in served, each[1] == last))
     yield "let_through", [(n, round_.now, row.key)]
     round_.note_work(queue, 0.0)
     return gates.probing(row, n, round_.now)
