@@ -125,7 +125,7 @@ def _consent(store: Engine[Any], told: Path) -> None:
     )
     store.call(consents.give, [GrantRequest(grant, Decision(kind="grant", by="anna"))], seconds=None).result()
     report(told, granted="g")
-    ask = store.read(consents.answered_requests(now)).result()[0][0]
+    ask = store.read(consents.answered_requests(now, consents.START)).result().found[0][0]
     job = JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD)
     released = release(job, by="consent", reason="g").carrying(Use("g", ask.job))
     store.call(scripts.apply, [released], seconds=None).result()

@@ -51,7 +51,7 @@ async def asking(store: Store, look: Look, sessions: Sequence[str], *, again: bo
     if again:
         for claim in await claimed(store, "pay", slots=len(ids), handlers=("charge",)):
             await ended(store, claim, failed(Class.TRANSIENT), RULES)
-    numbers = dict(look("SELECT n, id FROM body ORDER BY n")[-len(ids) :])
+    numbers: dict[int, str] = dict(look("SELECT n, id FROM body ORDER BY n")[-len(ids) :])
     await store.write_all(ask, [*numbers])
     assert [*numbers.values()] == ids
     return numbers
@@ -95,7 +95,8 @@ async def test_a_batch_begins_behind_the_last_request_of_the_one_before(store, l
     numbers = [*await asking(store, look, ["s"] * 5, again=False)]
     given = next(each for each in grants(store.now()) if each["expires_at"] > store.now())
     await store.write(consents.give, GrantRequest(Grant(id="g", session="s", **given), Decision(kind="grant")))
-    batches, after = [], START
+    batches: list[list[int]] = []
+    after: consents.Place | None = START
     while after is not None:
         found, after = await store.read(consents.answered_requests(store.now(), after))
         batches.append([each.n for each, _ in found])

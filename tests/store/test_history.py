@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -83,7 +84,7 @@ async def test_a_job_that_is_snoozed_without_end_keeps_the_first_and_the_last_li
 async def test_what_differs_from_its_neighbours_is_kept_and_so_is_its_place(store, clock):
     publish(store, mail=RULES)
     job_id = await one(store)
-    runs = [[Snooze(1)] * 3 * KEPT, [failed()], [Snooze(1), BACK], [BACK] * 3 * KEPT, [REFUSED]]
+    runs: list[list[Any]] = [[Snooze(1)] * 3 * KEPT, [failed()], [Snooze(1), BACK], [BACK] * 3 * KEPT, [REFUSED]]
     for run in runs:
         await attempted(store, clock, *run)
     history = (await seen(store, job_id)).history
