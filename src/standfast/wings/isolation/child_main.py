@@ -54,6 +54,7 @@ from standfast.wings.isolation.messages import (
     read_in_child,
 )
 from standfast.wings.isolation.raised_exception import MAIN, pickled
+from standfast.wings.progress.rules import checked
 
 LONGEST_TRACE = 20_000
 
@@ -239,7 +240,7 @@ def _new_job(wire: Wire, task: Begin, given: Any) -> Job:
     services = JobServices(
         begin_ledger=lambda claim: RemoteLedger(wire, claim),
         fetch=lambda step: Asked(wire, FetchResult(step)).result(),
-        report=lambda _claim, fraction, note: wire.send(Report(fraction, note)),
+        report=lambda claim, fraction, note: wire.send(Report(*checked(claim, fraction, note))),
     )
     job = Job(task.claim, task.rules, given, services)
     if task.declared:

@@ -14,6 +14,8 @@ import sys
 from asyncio.subprocess import Process
 from contextlib import suppress
 
+import msgspec
+
 from standfast.concurrency.threads import with_timeout
 from standfast.wings.isolation.messages import (
     LENGTH,
@@ -139,6 +141,22 @@ def _log(line: LogLine) -> None:
         logger.handle(record)
 
 
+async def _prepared(child: Child, place: Place) -> Child | str:
+    """Let a child import a handler; return why it cannot, if so. One that is not ready then is killed."""
+    ready = False
+    try:
+        error = await with_timeout(child.prepare(place), LONGEST_START)
+        ready = error is None
+    except TimeoutError as failed:
+        raise OSError(f"its process was not ready after {LONGEST_START:g} s") from failed
+    except (Gone, msgspec.MsgspecError) as failed:
+        raise OSError(str(failed)) from failed
+    finally:
+        if not ready:
+            await child.kill()
+    return child if error is None else error
+
+
 class Children:
     """The children of one program, separate for each event loop. Idle ones are kept for a while."""
 
@@ -147,18 +165,10 @@ class Children:
 
     async def lend(self, place: Place) -> Child | str:
         """Return a child that has a handler imported, or why there can be none."""
-        child = self._idle_child() or await Child.start()
-        try:
-            error = await with_timeout(child.prepare(place), LONGEST_START)
-        except (Gone, TimeoutError) as failed:
-            await child.kill()
-            raise OSError(str(failed) or f"its process was not ready after {LONGEST_START:g} s") from failed
-        except asyncio.CancelledError:
-            await child.kill()
-            raise
-        if error is not None:
-            await child.kill()
-        return child if error is None else error
+        while (idle := self._idle_child()) is not None:
+            with suppress(OSError):  # an earlier handler left something behind that spoiled it
+                return await _prepared(idle, place)
+        return await _prepared(await Child.start(), place)
 
     def _idle_child(self) -> Child | None:
         idle = self._idle.get(asyncio.get_running_loop(), [])

@@ -10,6 +10,7 @@ from typing import Any
 
 from standfast.errors import ConfigurationError, StoreUnavailable, Transient
 from standfast.failure import Class, Failure, Landed, reason
+from standfast.failure.classify import of_exception
 from standfast.outcome import Failed, NotEntered, Outcome
 from standfast.portable import CAN_RUN_CHILDREN
 from standfast.spine.registry import Handler
@@ -153,12 +154,12 @@ class IsolatedCall:
         attempt = IsolatedAttempt(self._handler, job)
         following = asyncio.create_task(attempt.follow())
         try:
-            await asyncio.shield(following)
+            await asyncio.wait([following])
         except asyncio.CancelledError:
             await attempt.stop(following)
             if following.cancelled():
                 raise
-        return _outcome(following.result())
+        return _outcome(attempt.end(following))
 
 
 class IsolatedAttempt:
@@ -171,19 +172,23 @@ class IsolatedAttempt:
         self._entered = False
 
     async def follow(self) -> Ended:
-        """Let the child run the handler, answer its questions, and return its end."""
-        job, ledger = self._job, self._job.begun_ledger
-        claim = job.handed_over
-        declared = () if ledger is None else ledger.declared
-        await self._child.send(Begin(self._handler.place, claim, job.rules, declared))
+        """Let the child run the handler, answer its questions, and return its end.
+
+        A child that can be followed no longer is killed first: it must not go on while the job's next attempt runs.
+        """
+        ended = None
         try:
             ended = await self._until_ended()
-        except Gone as error:
-            return self._died(error)
+        finally:
+            if ended is None:
+                await self._child.kill()
         self._handler.children.take_back(self._child)
         return ended
 
     async def _until_ended(self) -> Ended:
+        job, ledger = self._job, self._job.begun_ledger
+        declared = () if ledger is None else ledger.declared
+        await self._child.send(Begin(self._handler.place, job.handed_over, job.rules, declared))
         while True:
             match await self._child.receive():
                 case Ended() as ended:
@@ -220,16 +225,28 @@ class IsolatedAttempt:
         except StoreUnavailable as error:
             return Fetched(error=str(error))
 
-    def _died(self, error: Gone) -> Ended:
+    def end(self, following: asyncio.Task[Ended]) -> Ended:
+        """Return how the attempt ended: as the child said, or by the death of the child."""
+        error = following.exception()
+        if error is None:
+            return following.result()
+        if isinstance(error, Gone):
+            return self._died(error.how, error.kind)
+        log.error("job %s: its process could be followed no longer and was killed", self._job.id, exc_info=error)
+        self._entered = True  # perhaps: what else the child sent is not known
+        found = of_exception(error).failure
+        return self._died(f"was killed: the worker could not act on what it sent ({found.summary})", found.error_kind)
+
+    def _died(self, how: str, kind: str | None) -> Ended:
         """Judge a child that ended without a message: only this job's attempt failed with it."""
         if not self._entered:
-            raise Transient(f"its process {error.how} before the handler was entered", reason_code=DIED)
+            raise Transient(f"its process {how} before the handler was entered", reason_code=DIED)
         failure = Failure(
             cls=Class.UNKNOWN,
             landed=Landed.MAYBE,
             reason_code=DIED,
-            error_kind=error.kind,
-            message=f"the process that ran it {error.how}",
+            error_kind=kind,
+            message=f"the process that ran it {how}",
             advice=reason(DIED).advice,
         )
         return Ended(failed=Failed(failure))
