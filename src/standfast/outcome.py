@@ -146,6 +146,13 @@ class NotEntered(msgspec.Struct, frozen=True):
     why: str
 
 
+class NotStarted(NotEntered, frozen=True):
+    """No process could be started in which the handler would run."""
+
+    times: int = 1
+    """How often in a row that failed for this handler."""
+
+
 class Unconsented(msgspec.Struct, frozen=True):
     """The session has not consented to this handler, or consent was denied: the handler was not entered."""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+
 import pytest
 
 from standfast import Standfast
-from tests.waiting import ended, seen
-from tests.worker.unruly_app import REPORTS, WORSE_THAN_NONE, is_running, register
+from standfast.wings.isolation.child_process import StartFailed
+from tests.waiting import ended, job_of, seen
+from tests.worker.unruly_app import EXITS, REPORTS, WORSE_THAN_NONE, is_running, quits, register
 
 pytestmark = pytest.mark.long_on_postgres  # the child process neither opens nor asks a store
 
@@ -40,6 +44,46 @@ async def test_a_child_that_was_spoiled_after_its_job_is_replaced_by_another(unr
     assert (second.state, second.attempts, second.deferrals) == ("completed", 1, 0)
     assert second.result != first.result
     assert not is_running(first.result)
+
+
+async def test_a_job_whose_process_cannot_start_is_deferred_ever_longer_and_says_why(unruly, monkeypatch):
+    """The first attempt ends its child; no other can start, because the application exits when it is imported."""
+    async with unruly.worker():
+        monkeypatch.setenv(EXITS, "1")
+        job_id = (await unruly.enqueue("quits")).id
+
+        async def deferred():
+            job = await job_of(unruly, job_id)
+            return job if job.deferrals >= 2 and job.state == "queued" else None
+
+        job = await seen(deferred)
+        said = await unruly.explain(job_id)
+        issue = "quits/quits: no process can be started for it, so its jobs are deferred: " + WHY
+        await seen(lambda: is_issue(unruly, issue))
+        monkeypatch.delenv(EXITS)
+        done = await ended(unruly, job_id)
+    assert [line.reason_code for line in job.history] == ["process_died", *["process_not_started"] * 2]
+    assert [(line.begun, line.message) for line in job.history[1:]] == [(False, WHY)] * 2
+    first, second = (line.delay for line in job.history[1:])
+    assert 0.5 <= first <= 1 <= second <= 2
+    assert re.fullmatch(rf"No process could be started for it \({WHY}\); the next try is in .*", said)
+    assert (done.state, done.attempts, done.result) == ("completed", 2, "done")
+
+
+WHY = "its process ended with exit code 7"
+
+
+async def is_issue(sf, issue):
+    return issue in (await sf.health())["issues"]
+
+
+async def test_jobs_that_get_no_process_at_the_same_time_count_as_one_failure(unruly, monkeypatch):
+    handler = unruly.handler("quits2", isolate=True)(quits)
+    monkeypatch.setenv(EXITS, "1")
+    for times in (1, 2):
+        tries = [handler.children.lend(handler.place) for _ in range(3)]
+        failed = await asyncio.gather(*tries, return_exceptions=True)
+        assert [each.times for each in failed if isinstance(each, StartFailed)] == [times] * 3
 
 
 @pytest.mark.parametrize("what", REPORTS)

@@ -11,12 +11,15 @@ import os
 import signal
 import socket
 import sys
+import time
 from asyncio.subprocess import Process
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 import msgspec
 
 from standfast.concurrency.threads import with_timeout
+from standfast.printable import printable
 from standfast.wings.isolation.messages import (
     LENGTH,
     LogLine,
@@ -28,6 +31,7 @@ from standfast.wings.isolation.messages import (
     framed,
     read_in_parent,
 )
+from standfast.wings.isolation.rules import LONGEST_PAUSE
 
 log = logging.getLogger("standfast.worker")
 
@@ -35,6 +39,9 @@ LONGEST_START = 60.0
 """Seconds a child may take to start and to import the application."""
 KEPT_FOR = 60.0
 """Seconds a child without work is kept."""
+REMEMBERED = LONGEST_START + 2 * LONGEST_PAUSE
+"""Seconds after which a failure to start one counts no more for `health`: by then there would have been another try."""
+LONGEST_REASON = 500
 LAST_WORDS = 1.0
 """Seconds after its end in which a child's last messages may still arrive, if another process holds its socket."""
 STARTS = (sys.executable, "-m", "standfast.wings.isolation.child_main")
@@ -56,6 +63,22 @@ def _signal_name(number: int) -> str:
         return f"signal_{number}"
 
 
+class StartFailed(OSError):
+    """No child could be made ready for a handler; `times` is how often in a row."""
+
+    def __init__(self, why: str, times: int) -> None:
+        super().__init__(why)
+        self.times = times
+
+
+class LastFailure(NamedTuple):
+    """Why no child could be made ready for a handler, how often in a row, and when, by `time.monotonic`."""
+
+    why: str
+    times: int
+    at: float
+
+
 class Child:
     """One child process, and the socket to it."""
 
@@ -70,7 +93,8 @@ class Child:
     async def start(cls) -> Child:
         """Start a process in a session of its own: Ctrl-C is for the worker, and its group is killed as one."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, ExitStack() as undo:
+            undo.callback(ours.close)
             process = await asyncio.create_subprocess_exec(
                 *STARTS,
                 str(theirs.fileno()),
@@ -78,6 +102,7 @@ class Child:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
+            undo.pop_all()
         return cls(process, *await asyncio.open_connection(sock=ours))
 
     async def _watch(self) -> None:
@@ -162,9 +187,32 @@ class Children:
 
     def __init__(self) -> None:
         self._idle: dict[asyncio.AbstractEventLoop, list[Child]] = {}
+        self._failures: dict[Place, LastFailure] = {}
 
     async def lend(self, place: Place) -> Child | str:
-        """Return a child that has a handler imported, or why there can be none."""
+        """Return a child that has a handler imported, or why there can be none; raise StartFailed if none starts.
+
+        Jobs that fail to get a child at the same time count as one failure.
+        """
+        before = self._failures.get(place)
+        times = 1 if before is None else before.times + 1
+        try:
+            found = await self._ready(place)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started that waits for its end
+            why = printable(str(error)[:LONGEST_REASON])
+            self._failures[place] = LastFailure(why, times, time.monotonic())
+            raise StartFailed(why, times) from error
+        self._failures.pop(place, None)
+        return found
+
+    def failing(self, place: Place) -> str | None:
+        """Return why no child starts for a handler, if that failed lately, and more than once in a row."""
+        failure = self._failures.get(place)
+        if failure is None or failure.times == 1 or time.monotonic() - failure.at > REMEMBERED:
+            return None
+        return failure.why
+
+    async def _ready(self, place: Place) -> Child | str:
         while (idle := self._idle_child()) is not None:
             with suppress(OSError):  # an earlier handler left something behind that spoiled it
                 return await _prepared(idle, place)

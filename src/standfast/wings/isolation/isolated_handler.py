@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from standfast.errors import ConfigurationError, StoreUnavailable, Transient
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.failure.classify import of_exception
-from standfast.outcome import Failed, NotEntered, Outcome
+from standfast.outcome import Failed, NotEntered, NotStarted, Outcome
 from standfast.portable import CAN_RUN_CHILDREN
 from standfast.spine.registry import Handler
 from standfast.spine.run import Running
 from standfast.wings.effects.handler_job import Job
-from standfast.wings.isolation.child_process import Child, Children, Gone
+from standfast.wings.isolation.child_process import Child, Children, Gone, StartFailed
 from standfast.wings.isolation.messages import (
     Begin,
     Ended,
@@ -91,7 +91,7 @@ async def check(handlers: list[IsolatedHandler]) -> None:
     for handler in handlers:
         try:
             found = await _child_for(handler)
-        except OSError as error:
+        except StartFailed as error:
             raise ConfigurationError(not_importable(handler, str(error))) from error
         if isinstance(found, str):
             raise ConfigurationError(not_importable(handler, found))
@@ -117,15 +117,22 @@ def not_importable(handler: IsolatedHandler, why: str) -> str:
     )
 
 
+def not_starting(handlers: Iterable[Handler]) -> tuple[str, ...]:
+    """Return the handlers, as queue/handler, whose processes cannot be started lately, each with the reason."""
+    isolated = [each for each in handlers if isinstance(each, IsolatedHandler)]
+    failing = [(each, each.children.failing(each.place)) for each in isolated]
+    return tuple(f"{each.queue}/{each.name}: {why}" for each, why in failing if why is not None)
+
+
 async def enter(running: Running, handler: Handler, job: Job) -> Outcome | None:
     """Get a child ready before the attempt's time begins; return how the attempt ends if there is none."""
     if not isinstance(handler, IsolatedHandler):
         return None
     try:
         found = await _child_for(handler)
-    except OSError as error:  # not enough processes or memory, or the application's import hangs
+    except StartFailed as error:  # not enough processes or memory, or the application's import crashes or hangs
         log.warning("job %s of handler %s was not started: %s", running.claim.id, handler.name, error)
-        return NotEntered(str(error))
+        return NotStarted(str(error), error.times)
     if isinstance(found, str):
         return _missing(not_importable(handler, found))
     if running.cut is not None:
