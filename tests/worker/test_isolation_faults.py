@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from standfast import Standfast
+from standfast import Permanent, Snooze, Standfast
 from standfast.wings.isolation.child_process import StartFailed
 from tests.waiting import ended, job_of, seen
 from tests.worker.unruly_app import EXITS, REPORTS, WORSE_THAN_NONE, is_running, quits, register
@@ -84,6 +87,55 @@ async def test_jobs_that_get_no_process_at_the_same_time_count_as_one_failure(un
         tries = [handler.children.lend(handler.place) for _ in range(3)]
         failed = await asyncio.gather(*tries, return_exceptions=True)
         assert [each.times for each in failed if isinstance(each, StartFailed)] == [times] * 3
+
+
+def children():
+    """Give the processes that this one started for isolated handlers and that still run."""
+    found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal() and is_child(path)]
+    return [pid for pid in found if is_running(pid)]
+
+
+def is_child(path):
+    with suppress(OSError):
+        parent = path.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+        return int(parent) == os.getpid() and b"isolation.child_main" in path.joinpath("cmdline").read_bytes()
+    return False
+
+
+async def test_middleware_that_does_not_call_the_handler_leaves_its_process_to_the_next_job(unruly):
+    before = children()
+    left = []
+
+    @unruly.middleware
+    async def around(job, call_next):
+        match job.payload:
+            case "skip":
+                left.append(call_next)
+                return {"skipped": True}
+            case "raise":
+                raise Permanent("not this one")
+            case "snooze" if not left:
+                return Snooze(60)
+            case "wait":
+                await asyncio.sleep(60)
+        return await call_next()
+
+    async with unruly.worker(concurrency=1):
+        snoozed = (await unruly.enqueue("brief", "snooze")).id
+        await seen(lambda: was_deferred(unruly, snoozed))
+        states = [
+            (await ended(unruly, (await unruly.enqueue("brief", what)).id)).state
+            for what in ("run", "skip", "raise", "wait", "run")
+        ]
+        started = [pid for pid in children() if pid not in before]
+    assert states == ["completed", "completed", "dead", "dead", "completed"]
+    assert len(started) == 1
+    with pytest.raises(RuntimeError, match=r"the attempt of job .* has ended"):
+        await left[0]()
+
+
+async def was_deferred(sf, job_id):
+    return (await job_of(sf, job_id)).deferrals
 
 
 @pytest.mark.parametrize("what", REPORTS)

@@ -33,6 +33,8 @@ def register(made: Standfast) -> None:
         made.queue(queue, attempts=2, backoff=fixed(0.05))
     made.queue("quits", attempts=2, backoff=fixed(0.05), lease=3)
     made.handler("quits", isolate=True)(quits)
+    made.queue("brief", attempts=1)
+    made.handler("brief", isolate=True, timeout=3)(brief)
     made.handler("spoils", isolate=True, timeout=60)(spoils)
     made.handler("spoils_later", isolate=True)(spoils_later)
     made.handler("reports", isolate=True)(reports)
@@ -44,6 +46,11 @@ def quits(job: Any) -> str:
     if job.attempt == 1:
         os._exit(3)
     return "done"
+
+
+def brief(_job: Any) -> int:
+    """Do next to nothing."""
+    return os.getpid()
 
 
 def spoils(job: Any) -> None:

@@ -86,7 +86,8 @@ class Child:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._over = asyncio.get_running_loop().create_task(self._watch())
+        self.loop = asyncio.get_running_loop()
+        self._over = self.loop.create_task(self._watch())
         self.retiring: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -152,6 +153,8 @@ class Child:
         """Kill it with everything it started, and wait until it is over."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        if self.loop.is_closed():  # nothing can be awaited any more
+            return
         await self._process.wait()
         self._over.cancel()
         self._writer.transport.abort()
@@ -229,8 +232,10 @@ class Children:
         return None
 
     def take_back(self, child: Child) -> None:
-        """Keep a child for the next job."""
-        loop = asyncio.get_running_loop()
+        """Keep a child for the next job, unless its loop is gone."""
+        loop = child.loop
+        if loop.is_closed():
+            return
         for gone in [each for each in self._idle if each.is_closed()]:
             del self._idle[gone]
         idle = self._idle.setdefault(loop, [])

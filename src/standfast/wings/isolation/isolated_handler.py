@@ -142,6 +142,13 @@ async def enter(running: Running, handler: Handler, job: Job) -> Outcome | None:
     return None
 
 
+def take_back(handler: Handler, job: Job) -> None:
+    """Take back the child of a job that did not use it, because middleware did not call the handler."""
+    if isinstance(handler, IsolatedHandler) and job.child is not None:
+        child, job.child = job.child, None
+        handler.children.take_back(child)
+
+
 def _missing(message: str) -> Failed:
     advice = reason(NOT_IMPORTABLE).advice
     failure = Failure(
@@ -158,6 +165,8 @@ class IsolatedCall:
 
     async def __call__(self, job: Job) -> Any:
         """Run the handler in the job's child; return what it returned, or raise what it raised."""
+        if job.child is None:
+            raise RuntimeError(f"the attempt of job {job.id} has ended, so its handler was not entered")
         attempt = IsolatedAttempt(self._handler, job)
         following = asyncio.create_task(attempt.follow())
         try:
@@ -176,6 +185,7 @@ class IsolatedAttempt:
         self._handler = handler
         self._job = job
         self._child: Child = job.child
+        job.child = None  # from now on it is this attempt's
         self._entered = False
 
     async def follow(self) -> Ended:
