@@ -13,7 +13,7 @@ import pytest
 from standfast import Permanent, Snooze, Standfast
 from standfast.wings.isolation.child_process import StartFailed
 from tests.waiting import ended, job_of, seen
-from tests.worker.unruly_app import EXITS, REPORTS, WORSE_THAN_NONE, is_running, quits, register
+from tests.worker.unruly_app import EXITS, LOGS, REPORTS, WORSE_THAN_NONE, is_running, quits, register
 
 pytestmark = pytest.mark.long_on_postgres  # the child process neither opens nor asks a store
 
@@ -150,3 +150,43 @@ async def test_progress_is_checked_and_kept_as_it_is_without_isolation(unruly, w
 def shown(job):
     """Give what is shown of a job's progress, without when."""
     return job.progress and {name: value for name, value in job.progress.items() if name != "at"}
+
+
+LOGGED = {
+    "half a character": r"read \udc80",
+    "no function": "nowhere",
+    "a name that is no text": "seventh",
+    "a level of another library": "level 30",
+}
+
+
+@pytest.mark.parametrize("what", LOGS)
+async def test_a_wrong_call_of_logging_does_not_end_the_attempt(unruly, caplog, what):
+    async with unruly.worker():
+        job = await ended(unruly, (await unruly.enqueue("logs", what)).id)
+    assert (job.state, job.result, job.history) == ("completed", "done", [])
+    assert LOGGED.get(what) is None or LOGGED[what] in caplog.messages
+
+
+async def test_a_line_that_the_worker_cannot_log_does_not_end_the_attempt(unruly, caplog, capsys):
+    def refuse(record):
+        if record.name == "tests.unruly":
+            raise ValueError("a bug of the application's filter")
+        return True
+
+    caplog.handler.addFilter(refuse)
+    async with unruly.worker():
+        job = await ended(unruly, (await unruly.enqueue("logs", "no function")).id)
+    caplog.handler.removeFilter(refuse)
+    assert (job.state, job.result, job.history) == ("completed", "done", [])
+    assert "a bug of the application's filter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("queue", ["ends_oddly", "ends_oddly_in_thread"])
+async def test_an_outcome_with_values_of_another_library_is_written(unruly, queue):
+    async with unruly.worker():
+        cancelled = await ended(unruly, (await unruly.enqueue(queue, "a cancel")).id)
+        snoozed = (await unruly.enqueue(queue, "a snooze")).id
+        await seen(lambda: was_deferred(unruly, snoozed))
+        await unruly.cancel(snoozed)
+    assert (cancelled.state, cancelled.warning) == ("cancelled", "not \ufffd wanted")

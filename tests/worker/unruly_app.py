@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from standfast import Standfast, fixed
+from standfast import Cancel, Snooze, Standfast, fixed
 from standfast.wings.isolation.messages import LENGTH, Report, framed
 
 EXITS = "UNRULY_APP_EXITS"
@@ -27,6 +29,17 @@ class Share(float):
     """A number of another library, such as one of NumPy's."""
 
 
+class Level(int):
+    """The same for whole numbers."""
+
+
+class Silent:
+    """What cannot be written as text."""
+
+    def __str__(self) -> str:
+        raise ValueError("it has no text")
+
+
 def register(made: Standfast) -> None:
     """Declare the queues and handlers."""
     for queue in ("spoils", "reports"):
@@ -37,6 +50,11 @@ def register(made: Standfast) -> None:
     made.handler("brief", isolate=True, timeout=3)(brief)
     made.handler("spoils", isolate=True, timeout=60)(spoils)
     made.handler("spoils_later", isolate=True)(spoils_later)
+    made.queue("logs", attempts=1)
+    made.handler("logs", isolate=True)(logs)
+    made.queue("ends_oddly", attempts=1)
+    made.handler("ends_oddly", isolate=True)(ends_oddly)
+    made.handler("ends_oddly_in_thread")(ends_oddly)
     made.handler("reports", isolate=True)(reports)
     made.handler("reports_in_thread")(reports)
 
@@ -103,6 +121,41 @@ def reports(job: Any) -> str:
     except TypeError as error:
         return str(error)
     return "reported"
+
+
+log = logging.getLogger("tests.unruly")
+
+
+def record(**fields: Any) -> logging.LogRecord:
+    """Make a record as programs do that pass on the records of others."""
+    return logging.makeLogRecord({"name": "tests.unruly", "levelno": logging.WARNING, "levelname": "WARNING", **fields})
+
+
+LOGS: dict[str, Callable[[], None]] = {
+    "wrong arguments": lambda: log.warning("count %d", "seven"),
+    "no text": lambda: log.warning("%s", Silent()),
+    "half a character": lambda: log.warning("read \udc80"),
+    "no function": lambda: log.handle(record(msg="nowhere", funcName=None)),
+    "a name that is no text": lambda: log.handle(record(msg="seventh", name=7)),
+    "a level of another library": lambda: log.log(Level(30), "level 30"),
+}
+
+
+def logs(job: Any) -> str:
+    """Log as a careless author would."""
+    LOGS[job.payload]()
+    return "done"
+
+
+ENDS: dict[str, Any] = {
+    "a snooze": Snooze(Share(0.01)),
+    "a cancel": Cancel("not \udc80 wanted"),
+}
+
+
+def ends_oddly(job: Any) -> Any:
+    """Return an outcome that another library's values are part of."""
+    return ENDS[job.payload]
 
 
 sf = Standfast()

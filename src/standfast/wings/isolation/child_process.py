@@ -14,10 +14,12 @@ import sys
 import time
 from asyncio.subprocess import Process
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
+from standfast.concurrency.guarded import call_guarded
 from standfast.concurrency.threads import with_timeout
 from standfast.printable import printable
 from standfast.wings.isolation.messages import (
@@ -160,13 +162,17 @@ class Child:
         self._writer.transport.abort()
 
 
+_unlogged = logging.Handler()
+"""Reports records that cannot be logged, as every handler does."""
+
+
 def _log(line: LogLine) -> None:
-    """Log a line of the child as if it had been logged here."""
+    """Log a line of the child as if it had been logged here. The attempt goes on if it cannot be logged."""
     logger = logging.getLogger(line.name)
     if logger.isEnabledFor(line.level):
         record = logger.makeRecord(line.name, line.level, line.file, line.line, line.text, (), None, line.function)
         record.exc_text = line.trace
-        logger.handle(record)
+        call_guarded(partial(logger.handle, record), lambda _error: _unlogged.handleError(record))
 
 
 async def _prepared(child: Child, place: Place) -> Child | str:
