@@ -25,6 +25,8 @@ class Snooze(msgspec.Struct, frozen=True):
             raise TypeError(f"Snooze takes a number of seconds, not {self.seconds!r}")
         if not self.seconds <= LONGEST_SNOOZE:  # also refuses NaN
             raise ValueError(f"Snooze takes at most {LONGEST_SNOOZE:.0f} seconds, not {self.seconds!r}")
+        if type(self.seconds) not in {int, float}:  # such as NumPy's, which cannot be written
+            msgspec.structs.force_setattr(self, "seconds", float(self.seconds))
 
 
 class Cancel(msgspec.Struct, frozen=True):
@@ -144,6 +146,13 @@ class NotEntered(msgspec.Struct, frozen=True):
     """The job was claimed, but the handler was never entered."""
 
     why: str
+
+
+class NotStarted(NotEntered, frozen=True):
+    """No process could be started in which the handler would run."""
+
+    times: int = 1
+    """How often in a row that failed for this handler."""
 
 
 class Unconsented(msgspec.Struct, frozen=True):

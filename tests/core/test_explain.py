@@ -98,6 +98,14 @@ def test_a_scheduled_job_says_when_it_is_due():
     assert told(State.QUEUED, due_in=7200.0) == "It is scheduled, and due in 2 h."
 
 
+def test_a_job_whose_process_cannot_start_says_so():
+    said = told(State.QUEUED, due_in=30.0, not_started="no memory", deferrals=7, attempts=1, failure=failure())
+    assert said == (
+        "No process could be started for it (no memory); the next try is in 30 s, and no attempt is spent. "
+        "It was deferred 7 times so far."
+    )
+
+
 def test_a_repeat_names_the_failure_it_follows():
     said = told(State.QUEUED, due_in=10.0, attempts=2, failure=failure())
     assert said == "Attempt 2 of 5 failed (timeout); the next one is due in 10 s."

@@ -97,6 +97,10 @@ def test_queue(facts, expected):
             {"blocking_handlers": ("mail/send",)},
             ["mail/send: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"],
         ),
+        (
+            {"unstarted": ("mail/send: [Errno 11] no: not now",)},
+            ["mail/send: no process can be started for it, so its jobs are deferred: [Errno 11] no: not now"],
+        ),
         ({"removed_ago": 86401.0}, []),
         ({"removed_ago": 7.4}, [REMOVED]),
         ({"sweep_age": 300.4, "working_for": 61.0}, [f"sweeper last ran 5 min ago{UNSWEPT}"]),

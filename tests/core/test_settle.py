@@ -16,6 +16,7 @@ from standfast.outcome import (
     Lapsed,
     Misfit,
     NotEntered,
+    NotStarted,
     Outcome,
     Snooze,
     Succeeded,
@@ -24,6 +25,7 @@ from standfast.outcome import (
 )
 from standfast.rules import QueueRules, exponential, fixed
 from standfast.spine.settle import Settle, age_reason, given_back
+from standfast.wings.isolation.rules import StartFailure
 from standfast.wings.policy.triage import outlived
 from standfast.worker.settling import settle, too_old
 from tests.core.carried import is_duplicate, is_in_place, is_suspect, triage_of
@@ -254,6 +256,21 @@ def test_a_snooze_waits_as_long_as_it_says(seconds):
 
 def test_what_is_given_back_is_due_at_once():
     assert decided(claim(), NotEntered("x")).delay == decided(claim(), Drained()).delay == 0.0
+
+
+def test_a_job_whose_process_cannot_start_waits_ever_longer_up_to_a_minute_and_says_why():
+    ends = [decided(claim(), NotStarted("no memory", times)) for times in (1, 2, 3, 6, 7, 40)]
+    assert [each.delay for each in ends] == [1, 2, 4, 32, 60, 60]
+    assert {(told(each), each.spends, each.defers, each.begun, each.effect) for each in ends} == {
+        ("give_back", -1, 1, False, None)
+    }
+    assert decided(claim(), NotStarted("no memory", 7), 0.9).delay < 60
+    [why] = [each for each in ends[0].carries if isinstance(each, StartFailure)]
+    assert (why.history_word, why.history_marks) == ("process_not_started", {"message": "no memory"})
+
+
+def test_a_suspect_whose_process_cannot_start_is_a_suspect_still():
+    assert is_suspect(decided(claim(suspect=1), NotStarted("no memory"))) is None
 
 
 # --- what is written

@@ -48,15 +48,19 @@ def canonical(payload: Any, *, largest: int = LARGEST) -> str:
     return encoded.decode()
 
 
+canonical_result = partial(canonical, largest=LARGEST_RESULT)
+"""The same for a result of plain JSON values."""
+
+
 def encode_value(value: Any) -> str:
     """Return the text of a result, a receipt or a step's value, including any typed values inside it.
 
     Raises PayloadRejected if JSON cannot express the value, or it is too large.
     """
     try:
-        return canonical(value, largest=LARGEST_RESULT)
+        return canonical_result(value)
     except PayloadRejected:  # there may be typed values further inside, which is rare
-        return canonical(call_guarded(partial(_builtins, value), _unwritable), largest=LARGEST_RESULT)
+        return canonical_result(call_guarded(partial(_builtins, value), _unwritable))
 
 
 def _builtins(value: Any) -> Any:

@@ -22,18 +22,7 @@ from standfast.concurrency.guarded import call_guarded
 from standfast.errors import PayloadRejected
 from standfast.failure import Class, Failure, Landed, classify, reason
 from standfast.job import Claim
-from standfast.outcome import (
-    LARGEST_RESULT,
-    Cancel,
-    Drained,
-    Failed,
-    Misfit,
-    NotEntered,
-    Outcome,
-    Snooze,
-    Succeeded,
-    TimedOut,
-)
+from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
 from standfast.spine import payload
 from standfast.spine.claimed_job import CURRENT, SESSION, ClaimedJob
@@ -99,6 +88,8 @@ class HandlerHooks(msgspec.Struct, frozen=True, kw_only=True):
     """Before a guarded handler: each may end the attempt by returning an outcome."""
     leaves: Callable[[Any, Failed], Failed] = lambda _job, failed: failed
     """After a handler that failed: may change the outcome, according to the effects that were recorded."""
+    takes_back: Callable[[Handler, Any], None] = lambda _handler, _job: None
+    """After a guarded handler, however its attempt ended: takes back what `enters` lent to the job."""
     middleware: Sequence[Callable[[Handler, Call], Call]] = ()
     """Functions that wrap the application's middleware around the call of a handler, the innermost first."""
     looks_back: Callable[[Running, Handler, Outcome], Awaitable[Outcome]] | None = None
@@ -140,7 +131,11 @@ class Attempts:
         call: Call = handler.function if handler.is_async else partial(self._in_thread, handler, running)
         for wrap in self._around.middleware:
             call = wrap(handler, call)
-        outcome = judge_return(handler, job, await call(job))
+        try:
+            outcome = judge_return(handler, job, await call(job))
+        finally:  # middleware may not have called the handler
+            if handler.guarded:
+                self._around.takes_back(handler, job)
         return self._around.leaves(job, outcome) if isinstance(outcome, Failed) else outcome
 
     async def _guarded(self, running: Running, handler: Handler, job: ClaimedJob) -> Outcome | None:
@@ -225,7 +220,7 @@ def judge_return(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
             return failed
     if type(result) in payload.JSON_TYPES:
         with suppress(PayloadRejected):  # there may be typed values further inside, which is rare
-            return Succeeded(payload.canonical(result, largest=LARGEST_RESULT))
+            return Succeeded(payload.canonical_result(result))
     return call_guarded(lambda: Succeeded(payload.encode_value(result)), partial(_not_kept, job, result))
 
 

@@ -25,6 +25,7 @@ from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import Call, Called
 from standfast.wings.calls.words import CALLER
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.isolation.isolated_handler import not_starting
 from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.verbs import Policies
@@ -96,7 +97,8 @@ class Caller:
         declares = comparable(self._declared.statement(), self._policy.declares())
         counted = self._executor.stopwatch.take(self._store.now())
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(*who, NO_QUEUES, declares, None, counted, lifeline.hold(), self._executor.unwritten)
+        unable = self._executor.unwritten, not_starting([*self._registry.own.values()])
+        return WorkerCard(*who, NO_QUEUES, declares, None, counted, lifeline.hold(), *unable)
 
     # --- calling
 

@@ -15,6 +15,7 @@ from standfast.wings.consent.entry_check import enter as ask_for_consent
 from standfast.wings.effects.attempts import AttemptEffects, leave
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.isolation.isolated_handler import enter as start_child
+from standfast.wings.isolation.isolated_handler import take_back as take_back_child
 
 
 def handler_hooks(
@@ -26,6 +27,7 @@ def handler_hooks(
         makes_job=effects.new_job,
         enters=(effects.enter, partial(ask_for_consent, store), start_child),
         leaves=leave,
+        takes_back=take_back_child,
         middleware=middleware,
         looks_back=effects.look_back,
     )

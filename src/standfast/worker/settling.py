@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from standfast.job import Claim
 from standfast.lifecycle import Transition
-from standfast.outcome import LookFailed, Recovered, Unconsented, Undetermined, Unfinished
+from standfast.outcome import LookFailed, NotStarted, Recovered, Unconsented, Undetermined, Unfinished
 from standfast.rules import QueueRules
 from standfast.spine import settle as spine
 from standfast.spine.settle import Settle
 from standfast.wings.consent.rules import unconsented
 from standfast.wings.effects import outcomes as effects
+from standfast.wings.isolation.rules import not_started
 from standfast.wings.limits.breaker import report_dependency
 from standfast.wings.limits.postponement import postponed
 from standfast.wings.policy.triage import PRESENT, PolicyNow, judge_attempt
@@ -23,6 +24,7 @@ settle: Settle[PolicyNow] = Settle(
         Recovered: effects.recovered,
         Undetermined: effects.undetermined,
         LookFailed: effects.look_again,
+        NotStarted: not_started,
         Unfinished: effects.unfinished,
         Unconsented: unconsented,
     },

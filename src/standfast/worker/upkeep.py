@@ -50,6 +50,9 @@ MARKS_KEPT = 3600.0
 UNWRITTEN = "unwritten "
 """Followed by queue/handler: the name of the mark that a worker holds a job whose end cannot be written."""
 
+UNSTARTED = "unstarted "
+"""Followed by queue/handler and the reason: the name of the mark that no process can be started for that handler."""
+
 
 class HeldJob(NamedTuple):
     """A running job that the store says a worker holds."""
@@ -120,6 +123,8 @@ class WorkerCard(msgspec.Struct, frozen=True):
     """The name of the lock that its process holds, if any."""
     unwritten: tuple[str, ...] = ()
     """The handlers, as queue/handler, of jobs whose end this worker could not write."""
+    unstarted: tuple[str, ...] = ()
+    """The handlers, as queue/handler, for which this worker cannot start a process, each with the reason."""
 
 
 @writes()
@@ -129,12 +134,17 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
     for worker in workers:
         card = msgspec.structs.asdict(worker)
         blocked_by, counted, unwritten = card.pop("blocked_by"), card.pop("counted"), card.pop("unwritten")
+        unstarted = card.pop("unstarted")
         yield "beat", {**card, "boot": round_.boot, "now": round_.now}
         if blocked_by is not None:
             yield "forget_marks", {"mark": BLOCKED, "before": round_.now - MARKS_KEPT}
             yield "mark_upkeep", {"name": f"{BLOCKED}{worker.id} {blocked_by}", "now": round_.now}
         for handler in unwritten:
             yield "mark_upkeep", {"name": f"{UNWRITTEN}{handler}", "now": round_.now}
+        if unstarted:
+            yield "forget_marks", {"mark": UNSTARTED, "before": round_.now - MARKS_KEPT}
+        for said in unstarted:
+            yield "mark_upkeep", {"name": f"{UNSTARTED}{said}", "now": round_.now}
         if counted is not None:
             yield from timings.write(counted)
         held = yield "held_by_worker", {"id": worker.id}

@@ -27,6 +27,7 @@ from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.isolation.isolated_handler import not_starting
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
@@ -203,9 +204,9 @@ class Worker:
         queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
         declares = comparable(self._declared.statement(), self._policy.declares())
         counted = self._executor.stopwatch.take(self._store.now())
-        unwritten = (*self._executor.unwritten, *self._sweeper.unwritten)
+        troubles = (*self._executor.unwritten, *self._sweeper.unwritten), not_starting([*self._registry.own.values()])
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold(), unwritten)
+        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold(), *troubles)
 
     # --- life
 

@@ -52,7 +52,7 @@ class Job(ClaimedJob, Generic[T]):
     input: T
     add_to_end: Callable[[Transition], Transition] | None = None
     child: Any = None
-    """The process that runs the job, if its handler is isolated."""
+    """The process that is to run the job, if its handler is isolated; None once the handler is called."""
 
     @property
     def handler(self) -> str:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 CARRIERS = frozenset({"standfast.notify", "standfast.subscribers"})
 """The queues that carry alerts and notices."""
 
-
 UNSERVED_AFTER = 30.0
 """Seconds a job may be due in a queue that no worker serves before there is an alert."""
 
@@ -130,6 +129,8 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """The handlers, as queue/handler, that lately blocked their worker's event loop."""
     unwritten_ends: tuple[str, ...] = ()
     """The handlers, as queue/handler, of ended or lost jobs whose end a live worker cannot write."""
+    unstarted: tuple[str, ...] = ()
+    """The handlers, as queue/handler, for which a live worker cannot start a process, each with the reason."""
     removed_ago: float | None = None
     """How many seconds ago the store's file was found removed under a process that used it."""
     outages: tuple[Outage, ...] = ()
@@ -244,8 +245,7 @@ def _letters(facts: QueueFacts) -> Iterator[Finding]:
         text = f"{facts.queue}: {count_of(facts.letters, 'dead letter')}"
         yield Finding(text, AlertKind.DEAD_SINK if ours else AlertKind.DEAD_LETTERS, facts.letters, rules.dead_warning)
     if facts.new_letters > growth_warning(rules):
-        new = count_of(facts.new_letters, "dead letter")
-        text = f"{facts.queue}: {new} in the last 10 minutes (growing)"
+        text = f"{facts.queue}: {count_of(facts.new_letters, 'dead letter')} in the last 10 minutes (growing)"
         yield Finding(text, AlertKind.GROWTH, facts.new_letters, growth_warning(rules))
     if facts.awaiting_consent > rules.dead_warning:
         verb = "waits" if facts.awaiting_consent == 1 else "wait"
@@ -298,11 +298,8 @@ def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
     yield from (Finding(str(outage), harm=OUTAGE) for outage in facts.outages)
     yield from (Finding(text, harm=STOPPAGE) for text in _stoppages(facts))
     if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
-        text = (
-            "the store's file was removed, replaced or cut short while in use "
-            f"(noticed {span(facts.removed_ago)} ago): accepted jobs may be lost"
-        )
-        yield Finding(text, harm=LOSS)
+        what = f"removed, replaced or cut short while in use (noticed {span(facts.removed_ago)} ago)"
+        yield Finding(f"the store's file was {what}: accepted jobs may be lost", harm=LOSS)
     yield from (Finding(text) for text in _store_issues(facts))
     for name, seconds, why in facts.failing_sinks:
         kind = AlertKind.DEAD_SINK if seconds >= SINK_DEAD_AFTER else None
@@ -321,6 +318,8 @@ def _stoppages(facts: StoreFacts) -> Iterator[str]:
         yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
     for handler in facts.unwritten_ends:
         yield f"{handler}: the end of a job cannot be written, and it counts as running; a worker's log says why"
+    for handler, _, why in (said.partition(": ") for said in facts.unstarted):
+        yield f"{handler}: no process can be started for it, so its jobs are deferred: {why}"
     for handler, why, seconds, elsewhere in facts.disabled_handlers:
         where = "in one process, while another runs it" if elsewhere else f"for {span(seconds)}"
         yield f"{handler}: disabled {where}, because what it requires says no: {why}"

@@ -53,7 +53,7 @@ from standfast.wings.schedules.rules import issues as issues_of_schedules
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.rules import issues as issues_of_workflows
 from standfast.worker import lifeline
-from standfast.worker.upkeep import JUMPED, UNWRITTEN
+from standfast.worker.upkeep import JUMPED, UNSTARTED, UNWRITTEN
 
 SILENT_AFTER = 30.0
 """A worker whose last heartbeat is older than this, three of the longest intervals, does not count as live."""
@@ -293,6 +293,7 @@ def _store_facts(facts: Facts, now: float, skew: float, *, disk_low: bool) -> St
         removed_ago=None if "removed" not in facts.upkeep else now - facts.upkeep["removed"],
         blocking_handlers=blocked_by(facts, now),
         unwritten_ends=lately(facts, UNWRITTEN, now),
+        unstarted=lately(facts, UNSTARTED, now),
         disk_low=disk_low,
         clock_jumped=JUMPED in facts.upkeep and now - facts.upkeep[JUMPED] < JUMP_SHOWN,
         conflicting_declarations=conflicts([*facts.workers, *facts.callers]),

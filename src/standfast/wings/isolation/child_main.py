@@ -26,6 +26,7 @@ from standfast.failure.error_place import with_place
 from standfast.failure.traceback_text import traceback_of
 from standfast.job import Claim, LedgerNote
 from standfast.outcome import Cancel, Failed, Snooze, Succeeded
+from standfast.printable import printable
 from standfast.spine import payload
 from standfast.spine.claimed_job import SESSION
 from standfast.spine.run import call_plain, judge_return
@@ -54,6 +55,7 @@ from standfast.wings.isolation.messages import (
     read_in_child,
 )
 from standfast.wings.isolation.raised_exception import MAIN, pickled
+from standfast.wings.progress.rules import checked
 
 LONGEST_TRACE = 20_000
 
@@ -149,10 +151,27 @@ class ToWorker(logging.Handler):
         self._wire = wire
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one line."""
-        trace = record.exc_info and "".join(traceback.format_exception(*record.exc_info))[:LONGEST_TRACE]
-        place = (record.pathname, record.lineno, record.funcName)
-        self._wire.send(LogLine(record.name, record.levelno, record.getMessage(), *place, trace or None))
+        """Send one line. One that cannot be written is reported on standard error, as every handler does."""
+        call_guarded(lambda: self._wire.send(_line(record)), lambda _error: self.handleError(record))
+
+
+def _line(record: logging.LogRecord) -> LogLine:
+    """Return a record as it is sent: plain text and plain numbers, whatever its author put there."""
+    trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+    return LogLine(
+        name=_sendable(record.name),
+        level=int(record.levelno),
+        text=_sendable(record.getMessage()),
+        file=_sendable(record.pathname),
+        line=int(record.lineno),
+        function=None if record.funcName is None else _sendable(record.funcName),
+        trace=_sendable(trace[:LONGEST_TRACE]) or None,
+    )
+
+
+def _sendable(text: object) -> str:
+    """Return plain text; what is no Unicode in it is escaped."""
+    return str(text).encode("utf-8", "backslashreplace").decode()
 
 
 def main() -> None:
@@ -167,7 +186,12 @@ def main() -> None:
         if isinstance(task, Prepare):
             wire.send(Prepared(_prepare(task)))
         else:
-            wire.send(_ran(wire, task))
+            _send_end(wire, _ran(wire, task))
+
+
+def _send_end(wire: Wire, ended: Ended) -> None:
+    """Send how a handler ended. If that cannot be written, the attempt failed with the error that says so."""
+    call_guarded(lambda: wire.send(ended), lambda error: wire.send(_raised(error)))
 
 
 def _prepare(task: Prepare) -> str | None:
@@ -239,7 +263,7 @@ def _new_job(wire: Wire, task: Begin, given: Any) -> Job:
     services = JobServices(
         begin_ledger=lambda claim: RemoteLedger(wire, claim),
         fetch=lambda step: Asked(wire, FetchResult(step)).result(),
-        report=lambda _claim, fraction, note: wire.send(Report(fraction, note)),
+        report=lambda claim, fraction, note: wire.send(Report(*checked(claim, fraction, note))),
     )
     job = Job(task.claim, task.rules, given, services)
     if task.declared:
@@ -253,8 +277,8 @@ def _ended(outcome: object) -> Ended:
             return Ended(succeeded=outcome)
         case Snooze():
             return Ended(snoozed=outcome)
-        case Cancel():
-            return Ended(cancelled=outcome)
+        case Cancel(why):
+            return Ended(cancelled=Cancel(printable(why)))
         case Failed():
             return Ended(failed=outcome)
     raise TypeError(f"a plain handler cannot end as {outcome!r}")

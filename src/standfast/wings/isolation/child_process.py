@@ -11,10 +11,17 @@ import os
 import signal
 import socket
 import sys
+import time
 from asyncio.subprocess import Process
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import NamedTuple
 
+import msgspec
+
+from standfast.concurrency.guarded import call_guarded
 from standfast.concurrency.threads import with_timeout
+from standfast.printable import printable
 from standfast.wings.isolation.messages import (
     LENGTH,
     LogLine,
@@ -26,6 +33,7 @@ from standfast.wings.isolation.messages import (
     framed,
     read_in_parent,
 )
+from standfast.wings.isolation.rules import LONGEST_PAUSE
 
 log = logging.getLogger("standfast.worker")
 
@@ -33,6 +41,9 @@ LONGEST_START = 60.0
 """Seconds a child may take to start and to import the application."""
 KEPT_FOR = 60.0
 """Seconds a child without work is kept."""
+REMEMBERED = LONGEST_START + 2 * LONGEST_PAUSE
+"""Seconds after which a failure to start one counts no more for `health`: by then there would have been another try."""
+LONGEST_REASON = 500
 LAST_WORDS = 1.0
 """Seconds after its end in which a child's last messages may still arrive, if another process holds its socket."""
 STARTS = (sys.executable, "-m", "standfast.wings.isolation.child_main")
@@ -54,6 +65,22 @@ def _signal_name(number: int) -> str:
         return f"signal_{number}"
 
 
+class StartFailed(OSError):
+    """No child could be made ready for a handler; `times` is how often in a row."""
+
+    def __init__(self, why: str, times: int) -> None:
+        super().__init__(why)
+        self.times = times
+
+
+class LastFailure(NamedTuple):
+    """Why no child could be made ready for a handler, how often in a row, and when, by `time.monotonic`."""
+
+    why: str
+    times: int
+    at: float
+
+
 class Child:
     """One child process, and the socket to it."""
 
@@ -61,14 +88,16 @@ class Child:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._over = asyncio.get_running_loop().create_task(self._watch())
+        self.loop = asyncio.get_running_loop()
+        self._over = self.loop.create_task(self._watch())
         self.retiring: asyncio.TimerHandle | None = None
 
     @classmethod
     async def start(cls) -> Child:
         """Start a process in a session of its own: Ctrl-C is for the worker, and its group is killed as one."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, ExitStack() as undo:
+            undo.callback(ours.close)
             process = await asyncio.create_subprocess_exec(
                 *STARTS,
                 str(theirs.fileno()),
@@ -76,6 +105,7 @@ class Child:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
+            undo.pop_all()
         return cls(process, *await asyncio.open_connection(sock=ours))
 
     async def _watch(self) -> None:
@@ -125,18 +155,40 @@ class Child:
         """Kill it with everything it started, and wait until it is over."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        if self.loop.is_closed():  # nothing can be awaited any more
+            return
         await self._process.wait()
         self._over.cancel()
         self._writer.transport.abort()
 
 
+_unlogged = logging.Handler()
+"""Reports records that cannot be logged, as every handler does."""
+
+
 def _log(line: LogLine) -> None:
-    """Log a line of the child as if it had been logged here."""
+    """Log a line of the child as if it had been logged here. The attempt goes on if it cannot be logged."""
     logger = logging.getLogger(line.name)
     if logger.isEnabledFor(line.level):
         record = logger.makeRecord(line.name, line.level, line.file, line.line, line.text, (), None, line.function)
         record.exc_text = line.trace
-        logger.handle(record)
+        call_guarded(partial(logger.handle, record), lambda _error: _unlogged.handleError(record))
+
+
+async def _prepared(child: Child, place: Place) -> Child | str:
+    """Let a child import a handler; return why it cannot, if so. One that is not ready then is killed."""
+    ready = False
+    try:
+        error = await with_timeout(child.prepare(place), LONGEST_START)
+        ready = error is None
+    except TimeoutError as failed:
+        raise OSError(f"its process was not ready after {LONGEST_START:g} s") from failed
+    except (Gone, msgspec.MsgspecError) as failed:
+        raise OSError(str(failed)) from failed
+    finally:
+        if not ready:
+            await child.kill()
+    return child if error is None else error
 
 
 class Children:
@@ -144,21 +196,36 @@ class Children:
 
     def __init__(self) -> None:
         self._idle: dict[asyncio.AbstractEventLoop, list[Child]] = {}
+        self._failures: dict[Place, LastFailure] = {}
 
     async def lend(self, place: Place) -> Child | str:
-        """Return a child that has a handler imported, or why there can be none."""
-        child = self._idle_child() or await Child.start()
+        """Return a child that has a handler imported, or why there can be none; raise StartFailed if none starts.
+
+        Jobs that fail to get a child at the same time count as one failure.
+        """
+        before = self._failures.get(place)
+        times = 1 if before is None else before.times + 1
         try:
-            error = await with_timeout(child.prepare(place), LONGEST_START)
-        except (Gone, TimeoutError) as failed:
-            await child.kill()
-            raise OSError(str(failed) or f"its process was not ready after {LONGEST_START:g} s") from failed
-        except asyncio.CancelledError:
-            await child.kill()
-            raise
-        if error is not None:
-            await child.kill()
-        return child if error is None else error
+            found = await self._ready(place)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started that waits for its end
+            why = printable(str(error)[:LONGEST_REASON])
+            self._failures[place] = LastFailure(why, times, time.monotonic())
+            raise StartFailed(why, times) from error
+        self._failures.pop(place, None)
+        return found
+
+    def failing(self, place: Place) -> str | None:
+        """Return why no child starts for a handler, if that failed lately, and more than once in a row."""
+        failure = self._failures.get(place)
+        if failure is None or failure.times == 1 or time.monotonic() - failure.at > REMEMBERED:
+            return None
+        return failure.why
+
+    async def _ready(self, place: Place) -> Child | str:
+        while (idle := self._idle_child()) is not None:
+            with suppress(OSError):  # an earlier handler left something behind that spoiled it
+                return await _prepared(idle, place)
+        return await _prepared(await Child.start(), place)
 
     def _idle_child(self) -> Child | None:
         idle = self._idle.get(asyncio.get_running_loop(), [])
@@ -171,8 +238,10 @@ class Children:
         return None
 
     def take_back(self, child: Child) -> None:
-        """Keep a child for the next job."""
-        loop = asyncio.get_running_loop()
+        """Keep a child for the next job, unless its loop is gone."""
+        loop = child.loop
+        if loop.is_closed():
+            return
         for gone in [each for each in self._idle if each.is_closed()]:
             del self._idle[gone]
         idle = self._idle.setdefault(loop, [])

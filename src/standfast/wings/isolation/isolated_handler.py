@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from standfast.errors import ConfigurationError, StoreUnavailable, Transient
 from standfast.failure import Class, Failure, Landed, reason
-from standfast.outcome import Failed, NotEntered, Outcome
+from standfast.failure.classify import of_exception
+from standfast.outcome import Failed, NotEntered, NotStarted, Outcome
 from standfast.portable import CAN_RUN_CHILDREN
 from standfast.spine.registry import Handler
 from standfast.spine.run import Running
 from standfast.wings.effects.handler_job import Job
-from standfast.wings.isolation.child_process import Child, Children, Gone
+from standfast.wings.isolation.child_process import Child, Children, Gone, StartFailed
 from standfast.wings.isolation.messages import (
     Begin,
     Ended,
@@ -90,7 +91,7 @@ async def check(handlers: list[IsolatedHandler]) -> None:
     for handler in handlers:
         try:
             found = await _child_for(handler)
-        except OSError as error:
+        except StartFailed as error:
             raise ConfigurationError(not_importable(handler, str(error))) from error
         if isinstance(found, str):
             raise ConfigurationError(not_importable(handler, found))
@@ -116,15 +117,22 @@ def not_importable(handler: IsolatedHandler, why: str) -> str:
     )
 
 
+def not_starting(handlers: Iterable[Handler]) -> tuple[str, ...]:
+    """Return the handlers, as queue/handler, whose processes cannot be started lately, each with the reason."""
+    isolated = [each for each in handlers if isinstance(each, IsolatedHandler)]
+    failing = [(each, each.children.failing(each.place)) for each in isolated]
+    return tuple(f"{each.queue}/{each.name}: {why}" for each, why in failing if why is not None)
+
+
 async def enter(running: Running, handler: Handler, job: Job) -> Outcome | None:
     """Get a child ready before the attempt's time begins; return how the attempt ends if there is none."""
     if not isinstance(handler, IsolatedHandler):
         return None
     try:
         found = await _child_for(handler)
-    except OSError as error:  # not enough processes or memory, or the application's import hangs
+    except StartFailed as error:  # not enough processes or memory, or the application's import crashes or hangs
         log.warning("job %s of handler %s was not started: %s", running.claim.id, handler.name, error)
-        return NotEntered(str(error))
+        return NotStarted(str(error), error.times)
     if isinstance(found, str):
         return _missing(not_importable(handler, found))
     if running.cut is not None:
@@ -132,6 +140,13 @@ async def enter(running: Running, handler: Handler, job: Job) -> Outcome | None:
         return NotEntered(running.cut)
     job.child = found
     return None
+
+
+def take_back(handler: Handler, job: Job) -> None:
+    """Take back the child of a job that did not use it, because middleware did not call the handler."""
+    if isinstance(handler, IsolatedHandler) and job.child is not None:
+        child, job.child = job.child, None
+        handler.children.take_back(child)
 
 
 def _missing(message: str) -> Failed:
@@ -150,15 +165,17 @@ class IsolatedCall:
 
     async def __call__(self, job: Job) -> Any:
         """Run the handler in the job's child; return what it returned, or raise what it raised."""
+        if job.child is None:
+            raise RuntimeError(f"the attempt of job {job.id} has ended, so its handler was not entered")
         attempt = IsolatedAttempt(self._handler, job)
         following = asyncio.create_task(attempt.follow())
         try:
-            await asyncio.shield(following)
+            await asyncio.wait([following])
         except asyncio.CancelledError:
             await attempt.stop(following)
             if following.cancelled():
                 raise
-        return _outcome(following.result())
+        return _outcome(attempt.end(following))
 
 
 class IsolatedAttempt:
@@ -168,22 +185,27 @@ class IsolatedAttempt:
         self._handler = handler
         self._job = job
         self._child: Child = job.child
+        job.child = None  # from now on it is this attempt's
         self._entered = False
 
     async def follow(self) -> Ended:
-        """Let the child run the handler, answer its questions, and return its end."""
-        job, ledger = self._job, self._job.begun_ledger
-        claim = job.handed_over
-        declared = () if ledger is None else ledger.declared
-        await self._child.send(Begin(self._handler.place, claim, job.rules, declared))
+        """Let the child run the handler, answer its questions, and return its end.
+
+        A child that can be followed no longer is killed first: it must not go on while the job's next attempt runs.
+        """
+        ended = None
         try:
             ended = await self._until_ended()
-        except Gone as error:
-            return self._died(error)
+        finally:
+            if ended is None:
+                await self._child.kill()
         self._handler.children.take_back(self._child)
         return ended
 
     async def _until_ended(self) -> Ended:
+        job, ledger = self._job, self._job.begun_ledger
+        declared = () if ledger is None else ledger.declared
+        await self._child.send(Begin(self._handler.place, job.handed_over, job.rules, declared))
         while True:
             match await self._child.receive():
                 case Ended() as ended:
@@ -220,16 +242,28 @@ class IsolatedAttempt:
         except StoreUnavailable as error:
             return Fetched(error=str(error))
 
-    def _died(self, error: Gone) -> Ended:
+    def end(self, following: asyncio.Task[Ended]) -> Ended:
+        """Return how the attempt ended: as the child said, or by the death of the child."""
+        error = following.exception()
+        if error is None:
+            return following.result()
+        if isinstance(error, Gone):
+            return self._died(error.how, error.kind)
+        log.error("job %s: its process could be followed no longer and was killed", self._job.id, exc_info=error)
+        self._entered = True  # perhaps: what else the child sent is not known
+        found = of_exception(error).failure
+        return self._died(f"was killed: the worker could not act on what it sent ({found.summary})", found.error_kind)
+
+    def _died(self, how: str, kind: str | None) -> Ended:
         """Judge a child that ended without a message: only this job's attempt failed with it."""
         if not self._entered:
-            raise Transient(f"its process {error.how} before the handler was entered", reason_code=DIED)
+            raise Transient(f"its process {how} before the handler was entered", reason_code=DIED)
         failure = Failure(
             cls=Class.UNKNOWN,
             landed=Landed.MAYBE,
             reason_code=DIED,
-            error_kind=error.kind,
-            message=f"the process that ran it {error.how}",
+            error_kind=kind,
+            message=f"the process that ran it {how}",
             advice=reason(DIED).advice,
         )
         return Ended(failed=Failed(failure))

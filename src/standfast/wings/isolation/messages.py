@@ -108,7 +108,7 @@ class LogLine(msgspec.Struct, tag=True):
     text: str
     file: str
     line: int
-    function: str
+    function: str | None
     trace: str | None = None
 
 

@@ -67,6 +67,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Due jobs of its queue, including this one."""
     running: int = 0
     deferrals: int = 0
+    not_started: str | None = None
+    """Why no process could be started for it, if it was deferred for that."""
     refused_by: str | None = None
     """The destination that last refused it for now, and said when to come back."""
     gates: tuple[Row, ...] = ()
@@ -271,6 +273,11 @@ def _held_up(job: Circumstances) -> str:
 
 
 def _later(job: Circumstances) -> str:
+    if job.not_started is not None:
+        return (
+            f"No process could be started for it ({job.not_started}); the next try is in {span(job.due_in)}, and no "
+            f"attempt is spent.{_deferred(job)}"
+        )
     if job.failure is not None and job.refused_by is not None:
         until = f"{_clock(job.now + job.due_in + job.skew)}, which is in {span(job.due_in)}"
         refusal = f"{job.refused_by} refused it for now ({job.failure.reason_code}) and asked to wait until {until}"

@@ -34,6 +34,7 @@ from standfast.wings.health.marks import blocked_workers
 from standfast.wings.health.scripts import Facts, WorkerRow
 from standfast.wings.health.verbs import SILENT_AFTER
 from standfast.wings.http.sender import Sender
+from standfast.wings.isolation.rules import not_started_because
 from standfast.wings.jobs import scripts as operations
 from standfast.wings.jobs.explain import Circumstances, explain, postponed
 from standfast.wings.jobs.rules import cancel
@@ -287,7 +288,6 @@ def _refused_by(row: JobRow) -> str:
 def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, now: float, skew: float) -> Circumstances:
     row, view = record.row, job_view(record, now=now, skew=0.0)
     queue = next(queue for queue in facts.queues if queue.name == row.queue)
-    since = row.finished_at or row.claimed_at or row.created_at
     serving = [worker for worker in facts.workers if row.queue in msgspec.json.decode(worker.queues)]
     return Circumstances(
         state=view.state,
@@ -297,7 +297,7 @@ def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, no
         max_attempts=view.max_attempts,
         due_in=row.due_at - now,
         waited=now - (row.ready_at or row.due_at),
-        age=now - since,
+        age=now - (row.finished_at or row.claimed_at or row.created_at),
         worker=row.worker,
         overdue_for=_overdue_for(record, now),
         parked_on=row.parked_on,
@@ -320,6 +320,7 @@ def _circumstances(record: JobRecord, facts: Facts, before: Sequence[Row], *, no
         ahead=queue.counts.due,
         running=queue.counts.running,
         deferrals=row.deferrals,
+        not_started=not_started_because(view.history),
         refused_by=_refused_by(row) if view.history and view.history[-1].refused else None,
         gates=tuple(before),
         now=now,

@@ -20,16 +20,14 @@ from standfast.concurrency.locks import ForkableLock
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.lifecycle import Transition
-from standfast.printable import printable
 from standfast.store.store import Store
+from standfast.wings.progress.rules import checked
 from standfast.wings.progress.scripts import LastReport, ProgressReport, write_reports
 
 log = logging.getLogger("standfast.worker")
 
 EVERY = 1.0
 """Seconds between two writes for one attempt."""
-LONGEST_NOTE = 200
-"""The most characters of a note that are kept."""
 MOST_KNOWN = 1000
 """With more attempts than this, the times of writes that are long past are forgotten."""
 
@@ -52,7 +50,7 @@ class ProgressReports:
 
     def report(self, claim: Claim, fraction: float, note: str | None) -> None:
         """Take a report of an attempt. This may be called on any thread, and does not block."""
-        said = ProgressReport(claim.n, claim.token, claim.attempts, _share(claim, fraction), _words(note))
+        said = ProgressReport(claim.n, claim.token, claim.attempts, *checked(claim, fraction, note))
         with self._lock:
             first = self._is_first(said)
             if first and _on_loop():
@@ -127,21 +125,3 @@ def _met(writing: asyncio.Future[Any]) -> None:
 
 def _missed(error: BaseException) -> None:
     log.debug("how far a job is could not be written, and is not tried again: %s", error)
-
-
-def _share(claim: Claim, fraction: float) -> float:
-    """Check a share of the work. One that is too high or too low is a mistake that must not fail the job."""
-    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or math.isnan(fraction):
-        raise TypeError(f"job.progress takes the share that is done, from 0 to 1, such as 0.4, not {fraction!r}")
-    if not 0 <= fraction <= 1:
-        log.warning(
-            "job %s says that its progress is %g; it is shown as %d %%, because progress is a share from 0 to 1",
-            claim.id,
-            fraction,
-            100 if fraction > 1 else 0,
-        )
-    return min(1.0, max(0.0, float(fraction)))
-
-
-def _words(note: str | None) -> str | None:
-    return None if note is None else printable(str(note)[:LONGEST_NOTE])
