@@ -31,6 +31,7 @@ def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
     """Restore a backup to a new store; an existing one is never overwritten.
 
     Jobs that were queued or running in the backup may have run since: they come back held, unless you give --run.
+    Automatic replays may have run too: they are taken back, and their letters wait for a person.
     """
     from standfast.wings.backup import verbs as backups  # noqa: PLC0415 - loaded only when asked for
 
@@ -38,6 +39,9 @@ def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
     report["path"] = settings.without_password(report["path"])
     held = f" ({number(report['held'])} held: look with standfast dead list)" if report["held"] else ""
     _report(report, f"restored to {report['path']}", held, as_json=as_json)
+    if not as_json and report["replays_taken_back"]:
+        taken_back = count_of(report["replays_taken_back"], "automatic replay")
+        show_line(f"{taken_back} taken back: look with standfast dead list")
 
 
 def _report(report: dict[str, Any], what: str, held: str = "", *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
 from standfast.wings.backup.restore import StoreAt
 from standfast.wings.backup.restore import restore as restore_store
-from standfast.wings.letters.insert_dead import RestoredHold
+from standfast.wings.backup.scripts import RestoredHold
 from standfast.wings.policy.triage import triage
 
 RUNS = ("queued", "running")
@@ -34,11 +34,12 @@ async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
 def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False) -> dict[str, Any]:
     """Restore a backup to a new store; an existing one is never overwritten.
 
-    Jobs that were queued or running come back `held`, for they may have run since; with `run` they run again.
-    Completed jobs stay completed, and keys still answer.
+    Jobs that were queued or running come back `held`, for they may have run since; with `run` they run again. Letters
+    that were to be replayed automatically wait for a person. Completed jobs stay completed, and keys still answer.
     """
-    held = restore_store(url, str(path), None if run else _holding(path), _decision(path), store_at)
-    return {**_report(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
+    restored = restore_store(url, str(path), None if run else _holding(path), _decision(path), store_at)
+    held = 0 if run else sum(restored.contents.get(state, 0) for state in RUNS)
+    return {**_report(url, restored.contents), "held": held, "replays_taken_back": restored.replays_taken_back}
 
 
 def _decision(path: str | Path) -> Decision:
