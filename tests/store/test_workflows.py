@@ -19,7 +19,7 @@ from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import sqlite_engine
 from standfast.store.store import Store
 from standfast.wings.backup import scripts as backup_scripts
-from standfast.wings.backup.scripts import RestoredHold
+from standfast.wings.backup.scripts import RestoredHold, RestoredPause
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.counting import job_counts
 from standfast.wings.notices.journal import journal as journal_script
@@ -341,6 +341,7 @@ async def test_what_a_restore_holds_is_counted(store):
     workflow = await started(store, {"a": [], "b": ["a"]})
     failure = PERMANENT.failure
     store.write(backup_scripts.hold_restored, RestoredHold(failure, triage(failure))).result()
+    store.write(backup_scripts.pause_restored, RestoredPause(jobs_held=True)).result()
     assert await states(store, workflow) == {"a": "held", "b": "waiting"}
     assert await progress(store, workflow) == "stuck"
     await replayed(store, (await steps(store, workflow))["a"].id)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from datetime import datetime
 
 import pytest
 
-from standfast import Permanent, Standfast
+from standfast import Permanent, Standfast, Transient
 from standfast.application.wings import store_at
+from standfast.rules import Breaker
 from standfast.testing import drain
+from standfast.views import Triage
+from standfast.wings.approvals import scripts as approvals
+from standfast.wings.approvals.scripts import ApprovalAnswer
+from standfast.wings.approvals.words import Answer, ApprovalState
 from standfast.wings.backup.verbs import restore
 from standfast.wings.policy import scripts as policies
 from tests.waiting import job_of, seen
@@ -70,6 +76,12 @@ async def dead_until(sf: Standfast, base: float, more: str = "") -> str:
     return job_id
 
 
+async def triage_of(sf: Standfast, job_id: str) -> Triage:
+    triage = (await job_of(sf, job_id)).triage
+    assert triage is not None
+    return triage
+
+
 # --- automatic replays
 
 
@@ -77,18 +89,20 @@ async def dead_until(sf: Standfast, base: float, more: str = "") -> str:
 async def test_a_letter_that_was_to_be_replayed_waits_for_a_person_after_a_restore(disk, copy, again, run):
     job_id = await dead_until(disk, base=2)
     await disk.backup(copy)
-    before = await job_of(disk, job_id)
-    assert before.triage.replay_status == "scheduled"
+    before = await triage_of(disk, job_id)
+    due = before.replay_at
+    assert isinstance(due, datetime)
+    assert before.replay_status == "scheduled"
     assert restore(again, copy, store_at, run=run)["replays_taken_back"] == 1
     async with Standfast(again) as sf:
         ran = counting(sf)
-        await seen(lambda: datetime.now(UTC) > before.triage.replay_at)
+        await seen(lambda: time.time() > due.timestamp())
         await drain(sf)
         assert ran == [], "the lost store may have replayed it"
-        letter = await job_of(sf, job_id)
-        assert (letter.state, letter.triage.replay_status, letter.triage.replay_at) == ("dead", "pending_review", None)
-        assert "restore" in letter.triage.note
-        assert "restore" in await sf.explain(job_id)
+        left = await triage_of(sf, job_id)
+        assert (left.replay_status, left.replay_at) == ("pending_review", None)
+        assert "restore" in str(left.note)
+        assert "restore" in str(await sf.explain(job_id))
         await sf.dead_letters.replay(job_id, by="ann")
         await drain(sf)
         assert ran == [job_id]
@@ -111,7 +125,7 @@ async def test_a_replay_that_a_policy_refused_does_not_come_back_with_another_po
 
     async def refused() -> bool:
         await drain(disk)
-        return (await job_of(disk, job_id)).triage.replay_status == "denied"
+        return (await triage_of(disk, job_id)).replay_status == "denied"
 
     await seen(refused)
     await disk.backup(copy)
@@ -121,7 +135,7 @@ async def test_a_replay_that_a_policy_refused_does_not_come_back_with_another_po
         await sf.policy.load(AUTO.format(base=0.01))
         await drain(sf)
         assert ran == []
-        assert (await job_of(sf, job_id)).triage.replay_status == "pending_review"
+        assert (await triage_of(sf, job_id)).replay_status == "pending_review"
         assert len(await sf.inbox.list("s")) == 1, "its session heard of the refusal, before the backup"
 
 
@@ -135,3 +149,83 @@ async def test_more_replays_than_one_transaction_takes_back_are_all_taken_back(d
     async with Standfast(again) as sf:
         assert len(await sf.dead_letters.list()) == 5
         assert await sf._store.read(policies.due(sf._store.now() + EVER)) == []  # noqa: SLF001
+
+
+# --- redrives and approvals
+
+
+async def letters(sf: Standfast, number: int) -> None:
+    """Let so many jobs die, for a person to decide."""
+    failing(sf)
+    await sf.enqueue_many("mail", range(number))
+    await sf.worker().run_due()
+
+
+@pytest.mark.parametrize("run", [False, True])
+async def test_a_redrive_is_paused_after_a_restore(disk, copy, again, run):
+    await letters(disk, 3)
+    plan = await disk.dead_letters.plan({})
+    await disk.dead_letters.redrive(plan["token"], by="ann", reason="the provider is up again")
+    await disk.backup(copy)
+    restore(again, copy, store_at, run=run)
+    async with Standfast(again) as sf:
+        ran = counting(sf)
+        await drain(sf)
+        assert ran == []
+        assert (await sf.dead_letters.redrives.progress(plan["token"]))["state"] == "paused"
+        await (await sf.dead_letters.redrives.get(plan["token"], by="ann")).resume()
+        await drain(sf)
+        assert len(ran) == 3
+
+
+APPROVAL = """
+version: v1
+replay_rules:
+  - match: {}
+    decision: require_approval
+    approver_group: governance
+"""
+
+
+@pytest.mark.parametrize("run", [False, True])
+async def test_approvals_that_were_given_and_not_used_are_void_after_a_restore(disk, copy, again, run):
+    """However many: an approver's process may have died in the middle of a long list."""
+    await disk.policy.load(APPROVAL)
+    number = approvals.BITE + 1
+    await letters(disk, number)
+    for letter in await disk.dead_letters.list(limit=number):
+        asked = await disk.dead_letters.replay(letter.id, by="ann")
+        answer = Answer(asked["approval"], ApprovalState.PENDING, ApprovalState.APPROVED, "bea")
+        await disk._store.write(approvals.answer, ApprovalAnswer(answer))  # noqa: SLF001 - and then it died
+    await disk.backup(copy)
+    restore(again, copy, store_at, run=run)
+    async with Standfast(again) as sf:
+        assert await sf._store.read(approvals.due(EVER, EVER)) == []  # noqa: SLF001
+        assert await sf.approvals.list(state="approved") == []
+
+
+CRM = Breaker(dependency="crm", failures=1, open_for=3600)
+
+
+async def test_with_run_what_a_gate_held_back_goes_on(disk, copy, again):
+    """Breakers and closed gates are what processes of the lost store found out; threads and limits count jobs."""
+    disk.queue("mail", breaker=CRM, coalesce="never")
+
+    @disk.handler("mail")
+    def mail(_job):
+        raise Transient("the provider is down")
+
+    await disk.enqueue("mail", 0, attempts=1)
+    for number in (1, 2):
+        await disk.enqueue("mail", number, thread_key="t")
+    await disk.worker().run_due()
+    assert [gate["kind"] for gate in (await disk.stats())["gates"]] == ["breaker"]
+    await disk.backup(copy)
+    restore(again, copy, store_at, run=True)
+    async with Standfast(again) as sf:
+        assert (await sf.stats())["gates"] == []
+        ran: list[int] = []
+        sf.queue("mail", breaker=CRM, coalesce="never")
+        sf.handler("mail")(lambda job: ran.append(job.payload))
+        async with sf.worker():
+            await seen(lambda: ran == [1, 2])

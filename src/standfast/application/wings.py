@@ -114,6 +114,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     arrivals.bring_in,
     imports.bring_in_letters,
     backup.hold_restored,
+    backup.pause_restored,
     backup.take_back_replays,
     intake.enqueue,
     bulk.enqueue_bulk,

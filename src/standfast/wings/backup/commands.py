@@ -31,7 +31,7 @@ def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
     """Restore a backup to a new store; an existing one is never overwritten.
 
     Jobs that were queued or running in the backup may have run since: they come back held, unless you give --run.
-    Automatic replays may have run too: they are taken back, and their letters wait for a person.
+    Automatic replays may have run too: they are taken back, and their letters wait for a person. Redrives are paused.
     """
     from standfast.wings.backup import verbs as backups  # noqa: PLC0415 - loaded only when asked for
 

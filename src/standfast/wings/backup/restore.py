@@ -15,7 +15,7 @@ from standfast.store.store import Store
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.backup import scripts
-from standfast.wings.backup.scripts import RestoredHold
+from standfast.wings.backup.scripts import RestoredHold, RestoredPause
 from standfast.wings.records import reads
 from standfast.wings.tokens import session_scripts
 
@@ -55,6 +55,7 @@ def _settle(store: Store, path: str, holding: RestoredHold | None, decided: Deci
     try:
         while holding is not None and store.write(scripts.hold_restored, holding).result():
             pass  # in bites, so that no transaction grows without bound
+        store.write(scripts.pause_restored, RestoredPause(jobs_held=holding is not None)).result()
         taken_back = _take_back_replays(store)
         store.write(session_scripts.close_all, None).result()
         store.write(audit.note, decided).result()

@@ -37,10 +37,7 @@ class RestoredHold(NamedTuple):
 
 @writes(patience=Patience.ENDLESS)
 def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[list[bool]]:
-    """Hold the jobs that were queued or running when the backup was made; return for each whether there are more.
-
-    None of them runs any more, so threads are free and workers are gone.
-    """
+    """Hold the jobs that were queued or running when the backup was made; return for each whether there are more."""
     answers = []
     for failure, triage, limit, name in holdings:
         rows = yield "restored_jobs", {"limit": limit}
@@ -60,10 +57,6 @@ def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[lis
         for _, job_id, queue, *_ in rows:
             round_.notices[NoticeKind.HELD, queue].append(job_id)
         yield from sessions.tell(round_, [_hold_transition(row, failure, triage) for row in rows])
-        yield "drop_gates", {}
-        yield "recount_workflows", {}
-        yield from redrives.pause_after_restore()
-        yield "delete_workers", {"before": round_.now + 1}
         answers.append(len(rows) == limit)
     return answers
 
@@ -72,6 +65,27 @@ def _hold_transition(row: Sequence[Any], failure: Failure, triage: Triage) -> Tr
     """Return what became of a restored job as a transition, for its session's message."""
     n, job_id, queue, _, token, _ = row
     return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, carries=(Judgement(triage),))
+
+
+class RestoredPause(NamedTuple):
+    """What to pause apart from jobs; `jobs_held` says whether these are held, too."""
+
+    jobs_held: bool
+
+
+@writes(patience=Patience.ENDLESS)
+def pause_restored(round_: Round, pauses: Sequence[RestoredPause]) -> Script[list[None]]:
+    """Let nothing go on in a restored store but jobs: redrives pause, unused approvals are void, workers are gone.
+
+    If every job is held, no gate has anything to count. Otherwise those of threads, limits and rates are kept, because
+    the jobs that they count go on.
+    """
+    for each in pauses:
+        yield "drop_gates" if each.jobs_held else "drop_findings", {}
+        yield "recount_workflows", {}
+        yield from redrives.pause_after_restore()
+        yield "delete_workers", {"before": round_.now + 1}
+    return [None] * len(pauses)
 
 
 @writes(patience=Patience.ENDLESS)

@@ -35,7 +35,8 @@ def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False)
     """Restore a backup to a new store; an existing one is never overwritten.
 
     Jobs that were queued or running come back `held`, for they may have run since; with `run` they run again. Letters
-    that were to be replayed automatically wait for a person. Completed jobs stay completed, and keys still answer.
+    that were to be replayed automatically wait for a person, redrives are paused, and approvals that were not used are
+    void. Completed jobs stay completed, and keys still answer.
     """
     restored = restore_store(url, str(path), None if run else _holding(path), _decision(path), store_at)
     held = 0 if run else sum(restored.contents.get(state, 0) for state in RUNS)
