@@ -229,3 +229,41 @@ async def test_with_run_what_a_gate_held_back_goes_on(disk, copy, again):
         sf.handler("mail")(lambda job: ran.append(job.payload))
         async with sf.worker():
             await seen(lambda: ran == [1, 2])
+
+
+# --- tokens and consents
+
+
+async def authorities(sf: Standfast) -> list[str]:
+    """Make two tokens, and let a session consent and deny; return the tokens."""
+    made = [await sf.tokens.create(name, person="mallory", role="admin") for name in ("one", "two")]
+    await sf.tokens.create("old", person="ann", role="viewer")
+    await sf.tokens.revoke("old")
+    sf.handler("mail", consent=True)(lambda _job: None)
+    await sf.consent.grant("s1", "mail/mail", mode="always")
+    await sf.consent.grant("s2", "mail/mail", mode="deny")
+    return [each["token"] for each in made]
+
+
+async def test_a_restore_says_what_is_valid_again(disk, copy, again):
+    """Whatever was revoked since the backup is among them, and cannot be told from the rest."""
+    one, _ = await authorities(disk)
+    await disk.backup(copy)
+    await disk.tokens.revoke("one")
+    await disk.consent.revoke("s1")
+    report = restore(again, copy, store_at)
+    assert (report["valid_tokens"], report["valid_consents"], report["revoked_tokens"]) == (2, 1, 0)
+    async with Standfast(again) as sf:
+        assert await sf.tokens.grant(one) is not None
+
+
+async def test_a_restore_revokes_every_token_if_that_is_wanted(disk, copy, again):
+    made = await authorities(disk)
+    await disk.backup(copy)
+    report = restore(again, copy, store_at, revoke_tokens=True)
+    assert (report["valid_tokens"], report["valid_consents"], report["revoked_tokens"]) == (0, 1, 2)
+    async with Standfast(again) as sf:
+        assert [await sf.tokens.grant(each) for each in made] == [None, None]
+        *_, first, second, restored = await sf.audit.entries()
+        assert [each["outcome"] for each in (first, second, restored)] == ["revoked", "revoked", "restored"]
+        assert restored["kind"] == "restore"

@@ -113,6 +113,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     letters.stamp,
     arrivals.bring_in,
     imports.bring_in_letters,
+    backup.revoke_tokens,
     backup.hold_restored,
     backup.pause_restored,
     backup.take_back_replays,

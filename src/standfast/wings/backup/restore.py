@@ -15,7 +15,7 @@ from standfast.store.store import Store
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.backup import scripts
-from standfast.wings.backup.scripts import RestoredHold, RestoredPause
+from standfast.wings.backup.scripts import Authority, RestoredHold, RestoredPause
 from standfast.wings.records import reads
 from standfast.wings.tokens import session_scripts
 
@@ -23,14 +23,24 @@ StoreAt = Callable[[str], Store]
 """Returns the store of a URL, not yet open."""
 
 
+class RestoreOptions(NamedTuple):
+    """How jobs are held, if they are; whether every token is revoked; and the decision for the audit chain."""
+
+    holding: RestoredHold | None
+    revoke_tokens: bool
+    decided: Decision
+
+
 class Restored(NamedTuple):
-    """What a backup holds, and what was done to it."""
+    """What a backup holds, what was done to it, and what is valid again."""
 
     contents: dict[str, int]
     replays_taken_back: int
+    revoked_tokens: int
+    authority: Authority
 
 
-def restore(url: str, path: str, holding: RestoredHold | None, decided: Decision, store_at: StoreAt) -> Restored:
+def restore(url: str, path: str, options: RestoreOptions, store_at: StoreAt) -> Restored:
     """Restore a backup to a store that must not exist yet; return what the backup holds, and what was done to it.
 
     Decisions made since the backup are missing in its audit chain: a link of its own says why.
@@ -43,27 +53,25 @@ def restore(url: str, path: str, holding: RestoredHold | None, decided: Decision
     Path(target).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with backup.opened(path) as source, backup.new_file(target) as unfinished:
         contents = backup.copy(source, unfinished, lambda connection: drive(connection, reads.contents()))
-        return Restored(contents, _settle(store_at(unfinished), unfinished, holding, decided))
+        return _settled(contents, store_at(unfinished), unfinished, options)
 
 
-def _settle(store: Store, path: str, holding: RestoredHold | None, decided: Decision) -> int:
-    """Open the copy once: migrate its schema, stop what would happen by itself, and sign every browser out.
-
-    Return how many automatic replays were taken back.
-    """
+def _settled(contents: dict[str, int], store: Store, path: str, options: RestoreOptions) -> Restored:
+    """Open the copy once: migrate its schema, stop what would happen by itself, and sign every browser out."""
     store.open()
     try:
-        while holding is not None and store.write(scripts.hold_restored, holding).result():
+        while options.holding is not None and store.write(scripts.hold_restored, options.holding).result():
             pass  # in bites, so that no transaction grows without bound
-        store.write(scripts.pause_restored, RestoredPause(jobs_held=holding is not None)).result()
+        store.write(scripts.pause_restored, RestoredPause(jobs_held=options.holding is not None)).result()
         taken_back = _take_back_replays(store)
         store.write(session_scripts.close_all, None).result()
-        store.write(audit.note, decided).result()
+        revoked = _revoke_tokens(store, options)
+        store.write(audit.note, options.decided).result()
+        return Restored(contents, taken_back, revoked, store.read(scripts.authority(store.now())).result())
     finally:
         store.close()
         for rest in backup.companion_files(Path(path)):
             rest.unlink(missing_ok=True)
-    return taken_back
 
 
 def _take_back_replays(store: Store) -> int:
@@ -72,3 +80,7 @@ def _take_back_replays(store: Store) -> int:
     while taken_back := store.write(scripts.take_back_replays, scripts.BITE).result():
         number += taken_back
     return number
+
+
+def _revoke_tokens(store: Store, options: RestoreOptions) -> int:
+    return store.write(scripts.revoke_tokens, options.decided.by or "").result() if options.revoke_tokens else 0

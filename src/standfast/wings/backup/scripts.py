@@ -19,6 +19,8 @@ from standfast.wings.redrives import scripts as redrives
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.scripts import AbandonedReplay
 from standfast.wings.sessions.words import RESTORED
+from standfast.wings.tokens import scripts as tokens
+from standfast.wings.tokens.scripts import Revocation
 
 BITE = 1000
 """How many jobs one transaction changes, so that none grows without bound."""
@@ -86,6 +88,30 @@ def pause_restored(round_: Round, pauses: Sequence[RestoredPause]) -> Script[lis
         yield from redrives.pause_after_restore()
         yield "delete_workers", {"before": round_.now + 1}
     return [None] * len(pauses)
+
+
+class Authority(NamedTuple):
+    """How many tokens, and how many grants of sessions, are valid in a restored store."""
+
+    tokens: int
+    consents: int
+
+
+def authority(now: float) -> Script[Authority]:
+    """Count the valid tokens and grants."""
+    [found] = yield "valid_authority", {"now": now}
+    return Authority(*found)
+
+
+@writes(patience=Patience.ENDLESS)
+def revoke_tokens(round_: Round, by: Sequence[str]) -> Script[list[int]]:
+    """Revoke every valid token, each with its link of the audit chain; return how many they were."""
+    answers = []
+    for each in by:
+        valid = yield from tokens.list_tokens(round_.now)
+        yield from tokens.revoke(round_, [Revocation(token.name, each) for token in valid])
+        answers.append(len(valid))
+    return answers
 
 
 @writes(patience=Patience.ENDLESS)

@@ -30,6 +30,11 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL,
   triage = (triage::jsonb || jsonb_build_object('replay_status', 'pending_review', 'replay_at', NULL, 'note', :note::text))::text
 WHERE n IN :integers(numbers)
 
+-- name: valid_authority
+-- Denials and grants that are used up allow nothing.
+SELECT (SELECT count(*) FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)),
+  (SELECT count(*) FROM consent WHERE revoked_at IS NULL AND expires_at > :now AND mode <> 'deny' AND (uses IS NULL OR used < uses))
+
 -- name: contents
 -- What a copy must hold as well: the rows of each table, and the jobs in each state.
 SELECT 'jobs', count(*) FROM job UNION ALL SELECT 'bodies', count(*) FROM body UNION ALL SELECT 'endings', count(*) FROM ending
