@@ -124,6 +124,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     graphs.start,
     relay.forward,
     relay.bring,
+    relay.bury,
     insert_dead.insert_dead,
     alerts.observe,
     alerts.note_sinks,
