@@ -15,6 +15,7 @@ from standfast.views import Triage
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import ApprovalAnswer
 from standfast.wings.approvals.words import Answer, ApprovalState
+from standfast.wings.backup import scripts as backup_scripts
 from standfast.wings.backup.verbs import restore
 from standfast.wings.policy import scripts as policies
 from tests.waiting import job_of, seen
@@ -149,6 +150,20 @@ async def test_more_replays_than_one_transaction_takes_back_are_all_taken_back(d
     async with Standfast(again) as sf:
         assert len(await sf.dead_letters.list()) == 5
         assert await sf._store.read(policies.due(sf._store.now() + EVER)) == []  # noqa: SLF001
+
+
+async def test_replays_are_taken_back_alike_on_each_engine(sf):
+    """A restore is SQLite's; its scripts run on both, as every script does."""
+    job_id = await dead_until(sf, base=3600)
+    taken_back = [await sf._store.write(backup_scripts.take_back_replays, 10) for _ in range(2)]  # noqa: SLF001
+    assert taken_back == [1, 0]
+    left = await triage_of(sf, job_id)
+    assert (left.replay_status, left.replay_at, left.note) == ("pending_review", None, backup_scripts.TAKEN_BACK)
+    authority = await sf._store.read(backup_scripts.authority(sf._store.now()))  # noqa: SLF001
+    assert authority == (0, 0)
+    await sf.tokens.create("one", person="ann", role="admin")
+    assert await sf._store.write(backup_scripts.revoke_tokens, "bea") == 1  # noqa: SLF001
+    assert await sf.tokens.list() == []
 
 
 # --- redrives and approvals
