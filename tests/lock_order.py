@@ -124,7 +124,7 @@ FALLS = (
         why="A new row waits only for one of the same id: drawn at random, or brought by one spool in its order.",
     ),
     fall(
-        "write_aliases",
+        "write_aliases alias_folded",
         after="approvals",
         why="What is buried as it comes in has its alias written last. Whoever writes the same one has waited for the"
         " body of that id before.",

@@ -61,3 +61,35 @@ def test_a_store_that_is_not_there_has_no_backup(cli, here):
     assert absent.exit_code == 3
     assert not (here / "absent.db").exists()
     assert not (here / "b.db").exists()
+
+
+def test_a_restore_names_what_is_valid_again_and_how_to_revoke_it(cli):
+    cli("token", "create", "ci", "--role", "admin", "--person", "ann")
+    cli("backup", "b.db")
+    cli("token", "revoke", "ci")
+    restored = cli("restore", "b.db", "--url", "new.db")
+    assert restored.exit_code == 0
+    [line] = [line for line in restored.stdout.splitlines() if "token" in line]
+    assert line.startswith("1 token valid again, even if revoked since the backup")
+    assert "standfast token list --url new.db" in line
+    assert "standfast token revoke NAME --url new.db" in line
+    assert [each["name"] for each in told(cli, "token", "list", "--url", "new.db")[1]["items"]] == ["ci"]
+
+
+def test_a_restore_revokes_all_tokens_on_request(cli):
+    cli("token", "create", "ci", "--role", "admin", "--person", "ann")
+    cli("backup", "b.db")
+    code, answer = told(cli, "restore", "b.db", "--revoke-tokens", "--url", "new.db")
+    assert (code, answer["valid_tokens"], answer["revoked_tokens"]) == (0, 0, 1)
+    assert told(cli, "token", "list", "--url", "new.db")[1]["items"] == []
+    assert "1 token revoked" in cli("restore", "b.db", "--revoke-tokens", "--url", "other.db").stdout
+
+
+def test_a_restore_names_the_consents_that_are_in_force_again(cli):
+    work(sms=lambda _job: None, consent=True)
+    cli("consent", "grant", "s1", "sms/sms", "--mode", "always")
+    cli("backup", "b.db")
+    restored = cli("restore", "b.db", "--url", "new.db")
+    [line] = [line for line in restored.stdout.splitlines() if "consent" in line]
+    assert line.startswith("1 consent in force again, even if revoked since the backup")
+    assert "standfast consent list --url new.db" in line

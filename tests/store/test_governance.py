@@ -15,8 +15,8 @@ from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.rules import deny_held, hold_for_approval
 from standfast.wings.approvals.scripts import ApprovalAnswer, ApprovalRequest
 from standfast.wings.approvals.words import Answer, ApprovalState, Bound, Filing
-from standfast.wings.letters import insert_dead
-from standfast.wings.letters.insert_dead import RestoredHold
+from standfast.wings.backup import scripts as backup_scripts
+from standfast.wings.backup.scripts import RestoredHold, RestoredPause
 from standfast.wings.records import reads
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives import scripts as redrives
@@ -285,7 +285,8 @@ async def test_a_restored_store_goes_on_with_nothing(store):
     )
     triage = (await seen(store, job_id)).triage
     assert triage is not None
-    store.write(insert_dead.hold_restored, RestoredHold(failed().failure, triage)).result()
+    store.write(backup_scripts.hold_restored, RestoredHold(failed().failure, triage)).result()
+    store.write(backup_scripts.pause_restored, RestoredPause(jobs_held=True)).result()
     assert await store.write(redrives.take, DriveRequest("worker-1", "", 10.0)) is None
     assert await store.read(approvals.due(store.now(), store.now())) == []
     assert await state_of(store, "a") == "void"

@@ -18,10 +18,10 @@ from standfast.spine.claim_requests import Conflict, Full
 from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import sqlite_engine
 from standfast.store.store import Store
+from standfast.wings.backup import scripts as backup_scripts
+from standfast.wings.backup.scripts import RestoredHold, RestoredPause
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.counting import job_counts
-from standfast.wings.letters import insert_dead
-from standfast.wings.letters.insert_dead import RestoredHold
 from standfast.wings.notices.journal import journal as journal_script
 from standfast.wings.policy.triage import triage
 from standfast.wings.records import reads
@@ -340,7 +340,8 @@ async def test_a_workflow_larger_than_a_bite_is_pruned_whole(store, look, clock)
 async def test_what_a_restore_holds_is_counted(store):
     workflow = await started(store, {"a": [], "b": ["a"]})
     failure = PERMANENT.failure
-    store.write(insert_dead.hold_restored, RestoredHold(failure, triage(failure))).result()
+    store.write(backup_scripts.hold_restored, RestoredHold(failure, triage(failure))).result()
+    store.write(backup_scripts.pause_restored, RestoredPause(jobs_held=True)).result()
     assert await states(store, workflow) == {"a": "held", "b": "waiting"}
     assert await progress(store, workflow) == "stuck"
     await replayed(store, (await steps(store, workflow))["a"].id)

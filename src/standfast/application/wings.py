@@ -33,6 +33,7 @@ from standfast.wings.alerts.announcer import tell as tell_alerts
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
+from standfast.wings.backup import scripts as backup
 from standfast.wings.calls import scripts as calls
 from standfast.wings.consent import scripts as consent
 from standfast.wings.effects import scripts as effects
@@ -113,7 +114,10 @@ ORDER: tuple[Write[Any, Any], ...] = (
     letters.stamp,
     arrivals.bring_in,
     imports.bring_in_letters,
-    insert_dead.hold_restored,
+    backup.revoke_tokens,
+    backup.hold_restored,
+    backup.pause_restored,
+    backup.take_back_replays,
     intake.enqueue,
     bulk.enqueue_bulk,
     imports.bring_in_runnable,
@@ -121,6 +125,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     graphs.start,
     relay.forward,
     relay.bring,
+    relay.bury,
     insert_dead.insert_dead,
     alerts.observe,
     alerts.note_sinks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from standfast import settings
 from standfast.application import store_at
 from standfast.cli.applications import settings_for
-from standfast.cli.group import look, shared
+from standfast.cli.group import look, shared, store_words
 from standfast.cli.terminal import show_json, show_line
 from standfast.wings.records.figures import count_of, number
 
@@ -26,18 +27,40 @@ def backup(*, file: str, url: str | None, as_json: bool) -> None:
 @click.command()
 @click.argument("file", type=click.Path())
 @click.option("--run", is_flag=True, help="Run these jobs again instead of holding them.")
+@click.option("--revoke-tokens", is_flag=True, help="Revoke every token of the backup.")
 @shared
-def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
+def restore(*, file: str, run: bool, revoke_tokens: bool, url: str | None, as_json: bool) -> None:
     """Restore a backup to a new store; an existing one is never overwritten.
 
     Jobs that were queued or running in the backup may have run since: they come back held, unless you give --run.
+    Automatic replays may have run too: they are taken back, and their letters wait for a person. Redrives are paused.
+    Tokens and consents that were revoked since the backup are valid again; the command says how many are valid.
     """
     from standfast.wings.backup import verbs as backups  # noqa: PLC0415 - loaded only when asked for
 
-    report = backups.restore(settings_for(url).url.value, file, store_at, run=run)
+    report = backups.restore(settings_for(url).url.value, file, store_at, run=run, revoke_tokens=revoke_tokens)
     report["path"] = settings.without_password(report["path"])
     held = f" ({number(report['held'])} held: look with standfast dead list)" if report["held"] else ""
     _report(report, f"restored to {report['path']}", held, as_json=as_json)
+    if not as_json:
+        for line in _left_to_do(report, store_words()):
+            show_line(line)
+
+
+def _left_to_do(report: dict[str, Any], store: str) -> Iterator[str]:
+    """Say what a person has to look at after a restore, and with which commands."""
+    if report["replays_taken_back"]:
+        taken_back = count_of(report["replays_taken_back"], "automatic replay")
+        yield f"{taken_back} taken back: look with standfast dead list{store}"
+    if report["revoked_tokens"]:
+        yield f"{count_of(report['revoked_tokens'], 'token')} revoked: make new ones with standfast token create{store}"
+    since = "even if revoked since the backup"
+    if report["valid_tokens"]:
+        valid = f"{count_of(report['valid_tokens'], 'token')} valid again, {since}"
+        yield f"{valid}: standfast token list{store}, then standfast token revoke NAME{store}; or use --revoke-tokens"
+    if report["valid_consents"]:
+        valid = f"{count_of(report['valid_consents'], 'consent')} in force again, {since}"
+        yield f"{valid}: standfast consent list{store}, then standfast consent revoke SESSION{store}"
 
 
 def _report(report: dict[str, Any], what: str, held: str = "", *, as_json: bool) -> None:

@@ -12,9 +12,9 @@ from standfast.failure.fingerprint import fingerprint
 from standfast.spine.accept import user
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
-from standfast.wings.backup.restore import StoreAt
+from standfast.wings.backup.restore import RestoreOptions, StoreAt
 from standfast.wings.backup.restore import restore as restore_store
-from standfast.wings.letters.insert_dead import RestoredHold
+from standfast.wings.backup.scripts import RestoredHold
 from standfast.wings.policy.triage import triage
 
 RUNS = ("queued", "running")
@@ -31,14 +31,28 @@ async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
     return _report(path, held)
 
 
-def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False) -> dict[str, Any]:
+def restore(
+    url: str, path: str | Path, store_at: StoreAt, *, run: bool = False, revoke_tokens: bool = False
+) -> dict[str, Any]:
     """Restore a backup to a new store; an existing one is never overwritten.
 
-    Jobs that were queued or running come back `held`, for they may have run since; with `run` they run again.
-    Completed jobs stay completed, and keys still answer.
+    Jobs that were queued or running come back `held`, for they may have run since; with `run` they run again. Letters
+    that were to be replayed automatically wait for a person, redrives are paused, and approvals that were not used are
+    void. Completed jobs stay completed, and keys still answer.
+
+    Tokens and consents that were revoked since the backup are valid again, and the report counts all that are valid;
+    with `revoke_tokens` no token is.
     """
-    held = restore_store(url, str(path), None if run else _holding(path), _decision(path), store_at)
-    return {**_report(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
+    options = RestoreOptions(None if run else _holding(path), revoke_tokens, _decision(path))
+    restored = restore_store(url, str(path), options, store_at)
+    return {
+        **_report(url, restored.contents),
+        "held": 0 if run else sum(restored.contents.get(state, 0) for state in RUNS),
+        "replays_taken_back": restored.replays_taken_back,
+        "revoked_tokens": restored.revoked_tokens,
+        "valid_tokens": restored.authority.tokens,
+        "valid_consents": restored.authority.consents,
+    }
 
 
 def _decision(path: str | Path) -> Decision:

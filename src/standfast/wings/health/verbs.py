@@ -45,6 +45,8 @@ from standfast.wings.queues.pauses import Pause
 from standfast.wings.records.view import moments
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.rules import issues_of_halts
+from standfast.wings.relay.stuck import STUCK
+from standfast.wings.relay.stuck import issues as issues_of_outboxes
 from standfast.wings.relay.verbs import SpoolStatus, server_message
 from standfast.wings.schedules import declared_scripts as declared_schedules
 from standfast.wings.schedules import scripts as schedules
@@ -93,6 +95,7 @@ async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, 
     if spooled is not None and spooled.issue:
         found.append(spooled.issue)
     found += issues(judged)
+    found += issues_of_outboxes(lately(facts, STUCK, store.now()))
     strain = await store.read(health_scripts.strain(store.now()))
     found += issues_of_strain(
         strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.location.wal()

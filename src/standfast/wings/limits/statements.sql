@@ -212,6 +212,11 @@ WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:
 -- locks: limits
 DELETE FROM gate
 
+-- name: drop_findings
+-- locks: limits
+-- What processes have found out: whether a dependency answers, a gate is open, and a handler's requirements are met.
+DELETE FROM gate WHERE kind IN ('breaker', 'gate', 'probe')
+
 -- name: insist_on_job
 -- locks: jobs
 -- Lets a job pass its handler's probe if that says no: the gate's key is the ticket.

@@ -346,7 +346,7 @@ def prune(now: float) -> Script[None]:
 
 
 def pause_after_restore() -> Script[None]:
-    """Stop all automatic progress in a restored store: what it had decided may have been done since."""
+    """Pause the redrives of a restored store, and void its unused approvals: their replays may have happened since."""
     yield "pause_redrives", {"note": RESTORED}
-    approved = yield from approvals.due(now=-1.0, before=EVER)
-    yield from approvals.void([each.n for each in approved if each.n is not None], RESTORED)
+    while letters := [each.n for each in (yield from approvals.due(now=-1.0, before=EVER)) if each.n is not None]:
+        yield from approvals.void(letters, RESTORED)

@@ -1,8 +1,8 @@
 """Enqueue inside a transaction of the caller's own SQLite database: written there first, brought here by a relay.
 
 The row is in their database exactly if they commit. The relay reads it through a connection of theirs, stores the job
-under the id it got when it was written, and only then deletes the row. After a crash in between, the job is handed over
-again, and the store recognises it.
+under the id it got when it was written, and only then deletes the row. After a crash in between, or if it cannot delete
+the row, it hands the job over again, and the store recognises it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from standfast.spine.payload import canonical, fingerprint
 from standfast.store.scripts import Write
 from standfast.store.store import Store
 from standfast.wings.letters.dead_jobs import dead_job, in_conflict, refused
-from standfast.wings.letters.insert_dead import DeadJob, insert_dead
+from standfast.wings.letters.insert_dead import DeadJob
 from standfast.wings.relay.callers_database import CallersDatabase, Sqlite3, is_sqlite3
 from standfast.wings.relay.relay import Relay, hand_over
-from standfast.wings.relay.scripts import Forward, Unforwardable, bring
+from standfast.wings.relay.scripts import Forward, Unforwardable, bring, bury
+from standfast.wings.relay.stuck import DatabaseFailed, Trouble
 
 if TYPE_CHECKING:  # a caller without such a database need not load a second SQLite
     import sqlite3
@@ -149,6 +150,7 @@ class Outbox:
         self._ready = ready
         self.table = table
         self._refused: set[int] = set()
+        self._trouble = Trouble(store)
         self._every = every
         self._loop = self.loop()
 
@@ -174,12 +176,22 @@ class Outbox:
 
     async def _look(self) -> None:
         try:
-            await self.relay()
+            await self._relay()
         except StoreUnavailable as error:
             log.warning("the outbox cannot be relayed now and will be tried again: %s", error)
+        except DatabaseFailed as error:
+            await self._trouble.note(self.table.database, error.why)
+        else:
+            await self._trouble.over()
 
     async def relay(self) -> int:
         """Hand over every committed job; return how many left the outbox."""
+        try:
+            return await self._relay()
+        except DatabaseFailed as error:
+            raise error.why from None
+
+    async def _relay(self) -> int:
         await self._ready()
         rows = OutboxRows(self._store, self.table, self._refused)
         await Relay(self._store, rows).run()
@@ -244,12 +256,12 @@ class OutboxRows:
                 log.debug("row %d of the outbox cannot even become a letter: %s", row.seq, also)
 
     async def _bury(self, row: Row, burial: DeadJob) -> None:
-        [buried] = await hand_over(self._store, insert_dead, [burial])
+        [buried] = await hand_over(self._store, bury, [burial])
         if buried:
+            await self.settle([row], [True])
             about = {"job_id": row.job.id, "queue": row.job.queue, "handler": row.job.handler}
             what = "row %d of the outbox is no job for the store and became the letter %s"
             log.error(what, row.seq, row.job.id, extra=about)
-            await self.settle([row], [True])
 
 
 class Table:
@@ -264,6 +276,8 @@ class Table:
         self._store = store
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
+        self.database = "a database that cannot be opened"
+        """Its file, once it was opened."""
         self._inherited: list[sqlite3.Connection | None] = []
         """Connections of a parent process: SQLite does not even allow a child to close them."""
         self._thread = Threads(1, "standfast-outbox")
@@ -292,7 +306,8 @@ class Table:
 
     async def _run(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
         self._begin_in_child()
-        return await asyncio.wrap_future(self._thread.submit(self._use, work, given))
+        use = partial(self._use, work, given)
+        return await asyncio.wrap_future(self._thread.submit(call_guarded, use, _refuse_failed))
 
     def _begin_in_child(self) -> None:
         """Start afresh after a fork: a child has its parent's connection, but not its thread."""
@@ -308,6 +323,7 @@ class Table:
             if self._connection is None:
                 self._connection = self._connect()
                 _check_not_ours(self._store, Sqlite3(self._connection))
+                self.database = file_of(Sqlite3(self._connection)) or "a database in memory"
             done = work(self._connection, given)
             broken.pop_all()
         return done
@@ -316,6 +332,12 @@ class Table:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _refuse_failed(error: Exception) -> NoReturn:
+    if isinstance(error, StandfastError):
+        raise error
+    raise DatabaseFailed(error) from error
 
 
 def _refuse_unread(error: Exception) -> NoReturn:

@@ -4,8 +4,9 @@ A spool brings jobs that a host accepted earlier. They are stored as of then: de
 from acceptance, and a full queue takes them all the same. An outbox brings jobs that their caller has committed; if the
 queue is full, they stay there.
 
-On PostgreSQL each job leaves an alias, which says what became of its id: brought again, it is recognised, even if the
-job was pruned long ago.
+Each job leaves an alias: brought again, it is recognised, even if it was pruned long ago. Its source may be unable to
+delete it, for however long: an alias is deleted a month after its job was last brought. On PostgreSQL it also says what
+became of the id.
 """
 
 from __future__ import annotations
@@ -55,19 +56,41 @@ def forward(round_: Round, forwards: Sequence[Forward]) -> Script[list[bool]]:
     """Store the jobs that are not known yet; answer for each whether it is here once this is committed."""
     jobs = [each.job for each in forwards]
     yield from threads.lock(round_, threads.gates_of(jobs))
-    known = {job_id for (job_id,) in (yield "known_aliases", {"ids": text([job.id for job in jobs])})}
+    before = yield from _brought_before(jobs)
+    known = {*before}
     buried, ran = yield from _insert_forgotten(round_, [each for each in forwards if each.job.id not in known])
     owners = {job_id: job_id for job_id in buried}
     known |= buried | ran
     for run in _runs([each for each in forwards if each.job.id not in known]):
         owners |= yield from _accept(round_, run)
-    if owners:
-        yield "write_aliases", [(job_id, owner, round_.now) for job_id, owner in owners.items()]
+    yield from _remember(round_, dict(zip(before, before, strict=True)) | owners)
     return [each.job.id in known or each.job.id in owners for each in forwards]
 
 
 bring = writes(room=ROOM_TO_ACCEPT, newcomers=lambda brought: (each.job for each in brought))(forward.run)
 """The same for jobs that are accepted only now: if the disk is low, they stay in their source."""
+
+
+@writes(room=ROOM_TO_ACCEPT)
+def bury(round_: Round, dead: Sequence[DeadJob]) -> Script[list[bool]]:
+    """Store jobs of an outbox as letters, each once; answer for each whether it is here once this is committed."""
+    before = yield from _brought_before([each.job for each in dead])
+    fresh = [each for each in dead if each.job.id not in before]
+    buried = yield from insert_dead(round_, fresh)
+    here = [*before, *(each.job.id for each, done in zip(fresh, buried, strict=True) if done)]
+    yield from _remember(round_, dict(zip(here, here, strict=True)))
+    return [each.job.id in here for each in dead]
+
+
+def _brought_before(jobs: Sequence[NewJob]) -> Script[list[str]]:
+    """Return the ids that were brought before."""
+    return [job_id for (job_id,) in (yield "known_aliases", {"ids": text([job.id for job in jobs])})]
+
+
+def _remember(round_: Round, owners: dict[str, str]) -> Script[None]:
+    """Remember ids that were brought just now, by the ids of the jobs that they became."""
+    if owners:
+        yield "write_aliases", [(job_id, owner, round_.now) for job_id, owner in sorted(owners.items())]
 
 
 def _insert_forgotten(round_: Round, forwards: Sequence[Forward]) -> Script[tuple[set[str], set[str]]]:

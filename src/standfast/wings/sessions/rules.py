@@ -12,7 +12,7 @@ from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Outcome
 from standfast.rules import QueueRules
-from standfast.wings.sessions.words import DEFERRED, QUIET, Origin
+from standfast.wings.sessions.words import DEFERRED, QUIET, RESTORED, Origin
 
 CONSENT = (
     "It was not begun, and waits for this session's consent. Ask a person for it: once it is granted for {target}, it "
@@ -22,6 +22,10 @@ HELD = "It waits for a person's answer. Do not call again; look with explain."
 CANCELLED = "It will not run. Call it again if it is wanted after all."
 DENIED = "It stays as it is. Do not ask again without a new reason; tell a person."
 REFUSED = "The policy did not let it go on by itself. Do not ask again; tell a person."
+TAKEN_BACK = (
+    "The store was restored from a backup, and it may have been done since: it does not go on by itself. Do not ask "
+    "again; tell a person."
+)
 MAYBE_DONE = "It may have been done all the same: find out whether it was done before you ask for a retry. {advice}"
 FAILED = "It was not done, and nothing more happens by itself. {advice} Then call retry with its id."
 SET_APART = "It was not done. {advice} Do not call retry; tell {whom}."
@@ -123,6 +127,8 @@ def _next(end: End) -> str:
             return HELD
         case _ if end.answer == "denied" and end.by is not None:
             return DENIED
+        case _ if end.answer == RESTORED:
+            return TAKEN_BACK
         case _ if end.answer is not None and end.by is None:
             return REFUSED
         case _ if end.quarantined:

@@ -213,7 +213,7 @@ def _short(result: str | None) -> str | None:
 
 
 class AbandonedReplay(NamedTuple):
-    """A letter whose automatic replay the policy has refused."""
+    """A letter whose automatic replay the policy has refused, or a restore has taken back; `status` says which."""
 
     n: int
     token: int

@@ -12,6 +12,8 @@ QUIET: frozenset[str] = frozenset({"retry_success", "submit_done"})
 """The kinds that need no action: listing marks them as read."""
 DEFERRED = "deferred_submit"
 """The queue reason of a job whose session was promised a message about its end."""
+RESTORED = "restored"
+"""The answer to a letter whose automatic replay a restore took back."""
 
 
 class Origin(Carried, frozen=True):

@@ -208,7 +208,7 @@ def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
     for key in (job.idempotency_key, job.body_key):
         if key is not None:
             yield "hand_key_over", {"queue": job.queue, "key": key, "id": into.id}
-    yield "write_aliases", [(job.id, into.id, round_.now)]
+    yield "alias_folded", {"id": job.id, "owner": into.id, "now": round_.now}
     round_.notices[NoticeKind.COALESCED, job.queue].append(into.id)
 
 

@@ -32,6 +32,11 @@ SELECT payload, idempotency_key, details FROM body WHERE n = :n
 -- locks: jobs
 UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, coalesced = :coalesced WHERE n = :n
 
+-- name: alias_folded (postgres only)
+-- locks: aliases
+-- Which job an id stands for. The first entry counts.
+INSERT INTO alias (id, owner, at) VALUES (:id, :owner, :now) ON CONFLICT (id) DO NOTHING
+
 -- name: fold_job
 -- locks: jobs
 UPDATE job SET priority = max(priority, :priority), due_at = min(due_at, :due_at), asked_expiry = :asked_expiry,
