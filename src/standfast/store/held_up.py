@@ -35,9 +35,9 @@ class HeldUp:
         self.requests.append(request)
         self._next_try = time.monotonic() + max(SHORTEST_PAUSE, PAUSES_A_TRY * seconds)
 
-    def seconds_left(self) -> float | None:
-        """Return the seconds until the next try; None if no request is held up."""
-        return max(0.0, self._next_try - time.monotonic()) if self.requests else None
+    def seconds_left(self) -> float:
+        """Return the seconds until the next try."""
+        return max(0.0, self._next_try - time.monotonic())
 
     def is_due(self) -> bool:
         """Return whether a request should be tried now."""

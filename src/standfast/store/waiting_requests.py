@@ -80,8 +80,11 @@ class Line:
         """Sleep until a request waits, a held-up request should be tried again, or the writer is woken."""
         self.sleeping = True
         if not self.waiting:
-            with suppress(Empty):
-                self._wake.get(timeout=self.held_up.seconds_left())
+            if not self.held_up.requests:
+                self._wake.get()
+            else:
+                with suppress(Empty):
+                    self._wake.get(timeout=self.held_up.seconds_left())
         self.sleeping = False
 
     def join(self, serving: list[Request[Any]], most: int) -> None:

@@ -25,8 +25,7 @@ from standfast.wings.policy.rules import Broken, Policy
 from standfast.wings.policy.triage import PolicyNow, outlived
 from standfast.wings.queues import ages
 from standfast.worker import upkeep
-from standfast.worker.decision_writer import DecisionWriter
-from standfast.worker.ends import Key
+from standfast.worker.ends import DecisionWriter, Key
 from standfast.worker.settling import settle
 from standfast.worker.upkeep import Expired, SweepRequest, SweepResult
 
