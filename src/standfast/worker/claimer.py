@@ -172,10 +172,7 @@ class Claimer:
             self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues), answered)
 
     def _stand(self) -> None:
-        """Let the transaction that brings the next job claim it too: that saves an idle worker a round.
-
-        A queue whose gate or probes must be asked first is left out; a hint makes the worker look at it.
-        """
+        """Let the transaction that brings the next job claim it too: that saves an idle worker a round."""
         if self._standing is not None or self._hungry:
             return
         demands = []
@@ -351,7 +348,10 @@ class Claimer:
         self._served |= claimed.keys()
         self._free.subtract(claimed)
         self.total.claimed += len(result.claims)
-        hungry = {demand.queue for demand in request.demands if claimed[demand.queue] == demand.slots}
+        hungry = set()
+        for demand in request.demands:
+            if claimed[demand.queue] == demand.slots:
+                hungry.add(demand.queue)
         if self._ahead is not None:
             self._ahead.note(request.demands, hungry)
         if result.policy is not None:
