@@ -174,6 +174,11 @@ FALLS = (
         why="The same, at the end of pruning.",
     ),
     fall(
+        "tally_workflows set_progress end_workflow",
+        after="journal",
+        why="Only the beginning of alerts waits for the journal's lock, alone in its transaction: it holds nothing yet.",
+    ),
+    fall(
         "begin_following lock_follower move_follower",
         after="alerts",
         why="All follow under one name, whose row comes first; the second time it is held.",

@@ -118,6 +118,11 @@ def look_everywhere(worker: Worker) -> None:
     worker._claimer.look_everywhere()
 
 
+def has_planned_a_look_at(worker: Worker, queue: str) -> bool:
+    """Return whether the worker has heard that a queue will have work."""
+    return queue in worker._claimer._looks._timers
+
+
 def looked(worker: Worker) -> JournalEnd | None:
     """Return how far the journal went when the poll looked last."""
     return None if worker._seen is None else worker._seen[0]

@@ -11,7 +11,7 @@ import pytest
 from standfast import JobView, Standfast
 from standfast.worker import worker as worker_module
 from tests.waiting import ended, failure_of, job_of, reached, seen
-from tests.worker.inside import live_workers, store_of
+from tests.worker.inside import has_planned_a_look_at, live_workers, store_of
 from tests.worker.processes import Child, Log, children, terminate
 
 RULES: dict[str, Any] = {"mail": {"lease": 0.6, "wait": 0.05}}
@@ -201,8 +201,11 @@ async def test_a_retry_in_one_process_is_known_in_another(disk, url, log, monkey
     with children(url, log, rules={"mail": {"wait": 1.5}}) as [child]:
         receipt = await disk.enqueue("mail", {"name": "again", "do": "fail"})
         await seen(log.lines)
-        async with disk.worker():
+        async with disk.worker() as worker:
             await reached(disk, receipt.id, "retry_pending")
+            await seen(
+                lambda: has_planned_a_look_at(worker, "mail")
+            )  # a hint that was not sent yet dies with its process
             child.kill()
             assert (await ended(disk, receipt.id)).state == "completed"
     assert runs == [2]

@@ -54,6 +54,7 @@ from standfast.wings.queues import depth
 from standfast.wings.records import history, reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as relay
+from standfast.wings.relay import stuck
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import joining as thread_intake
 from standfast.wings.threads import scripts as threads
@@ -164,6 +165,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     probes.override_disabled,
     outages.try_now,
     jobs.count_fallbacks,
+    stuck.mark,
     jobs.count_ignored,
     jobs.count_hook_failures,
     lost_workers.take_suspect_turn,
