@@ -176,7 +176,7 @@ FALLS = (
     fall(
         "tally_workflows set_progress end_workflow",
         after="journal",
-        why="Only the beginning of alerts waits for the journal's lock, alone in its transaction: it holds nothing yet.",
+        why="Only what begins alerts waits for the journal's lock, alone in its transaction: it holds nothing yet.",
     ),
     fall(
         "begin_following lock_follower move_follower",

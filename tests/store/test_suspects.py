@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast.job import Claim
 from standfast.outcome import Drained, NotEntered, Succeeded
-from standfast.rules import Limit, QueueRules
+from standfast.rules import Limit, QueueRules, Rate
 from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.jobs import scripts as operations
+from standfast.wings.limits.words import Closing
 from standfast.worker import lost_workers, upkeep
 from standfast.worker.lost_workers import SuspectTurn
 from standfast.worker.sweeper import Sweeper
@@ -200,6 +202,90 @@ async def test_suspects_pass_their_gates_as_everybody_does(store):
     claim = await alone(store)
     assert claim is not None
     assert claim.id == second
+
+
+async def test_a_suspect_has_the_next_place_of_its_queue_before_fresh_jobs(store):
+    """One at a time waits for it. Meanwhile no worker is told of the others: they could not start either."""
+    publish(store, mail=QueueRules(concurrency=Limit(limit=2)))
+    first, second = await held(store, 2)
+    fresh = await enqueued(store, *(new_job() for _ in range(4)))
+    await buried(store, "p")
+    ahead = (await plain(store)).claims
+    assert [claim.id for claim in ahead] == fresh[:2]
+    assert (await plain(store)).suspects == ("mail",)
+    assert (await store.claim(ALONE)).suspects == ("mail",), "it is held back, and there is one"
+    assert (await store.claim(ALONE)).suspects == ("mail",)
+    assert [(await seen(store, each)).deferrals for each in (first, second)] == [1, 0]
+    assert (await plain(store)).suspects == ()
+    await ended(store, ahead[0], Succeeded())
+    found = await plain(store)
+    assert (found.claims, found.suspects) == ([], ("mail",))
+    claim = await alone(store)
+    assert claim is not None
+    assert claim.id == first
+    assert await alone(store) is None
+    await ended(store, ahead[1], Succeeded())
+    await ended(store, claim, Succeeded())
+    assert [each.id for each in (await plain(store)).claims] == [fresh[2]], "the other place is the second suspect's"
+    claim = await alone(store)
+    assert claim is not None
+    assert claim.id == second
+
+
+async def test_a_suspect_has_the_next_token_of_its_queue_before_fresh_jobs(store, clock):
+    publish(store, mail=QueueRules(rate=Rate(limit=1, per=10.0)))
+    first, second = (await held(store, 1))[0], (await one(store))
+    clock.advance(11)
+    beat(store, "worker-1", "p")
+    assert len(await claimed(store, slots=1, worker="worker-1")) == 1
+    await buried(store, "p")
+    fresh = await one(store)
+    for suspect in (first, second):
+        assert await alone(store) is None
+        clock.advance(11)
+        found = await plain(store)
+        assert (found.claims, (await plain(store)).suspects) == ([], ("mail",))
+        claim = await alone(store)
+        assert claim is not None
+        assert claim.id == suspect
+        await ended(store, claim, Succeeded())
+    clock.advance(11)
+    assert [each.id for each in (await plain(store)).claims] == [fresh]
+
+
+async def test_a_place_that_a_suspect_was_given_and_no_process_used_goes_to_another_job(store, clock):
+    publish(store, mail=QueueRules(concurrency=Limit(limit=2)))
+    suspect, _ = await held(store, 2)
+    fresh = await enqueued(store, *(new_job() for _ in range(3)))
+    await buried(store, "p")
+    beat(store, "other", "q")
+    [first, _] = (await plain(store)).claims
+    assert await alone(store) is None
+    await ended(store, first, Succeeded())
+    assert (await plain(store)).claims == []
+    for _ in range(8):
+        clock.advance(EVERY)
+        beat(store, "other", "q")
+        await swept(store)
+    assert [each.id for each in (await plain(store)).claims] == [fresh[2]]
+    assert (await seen(store, suspect)).state == "queued"
+
+
+async def test_suspects_behind_a_closed_gate_are_left_there(store):
+    """No process need be started for them; one that looks sees that they are held back."""
+    publish(store, mail=QueueRules(gate="https://gate.example"))
+    demand = PLAIN.demands[0]
+    opened = ClaimRequest("other", (msgspec.structs.replace(demand, admission="open"),))
+    closed = ClaimRequest("other", (msgspec.structs.replace(demand, admission=Closing(0.0, "no")),))
+    beat(store, "worker-1", "p")
+    await enqueued(store, *(new_job() for _ in range(2)))
+    assert len((await store.claim(msgspec.structs.replace(opened, worker="worker-1"))).claims) == 2
+    await buried(store, "p")
+    assert (await store.claim(closed)).suspects == ()
+    assert (await store.claim(opened)).suspects == ("mail",)
+    alone_there = ClaimRequest("other", (msgspec.structs.replace(closed.demands[0], slots=1, alone=True),))
+    found = await store.claim(alone_there)
+    assert (found.claims, found.suspects) == ([], ("mail",))
 
 
 async def test_a_suspect_keeps_its_thread(store):

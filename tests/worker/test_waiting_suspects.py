@@ -84,7 +84,41 @@ async def test_a_worker_runs_suspects_itself_if_no_process_can_be_started(disk, 
     assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "done")}
     failed = "the process that runs jobs alone could not be started: [Errno 2] No such file or directory"
     assert caplog.text.count(failed) >= suspects_module.TRIES - 1
-    assert "3 processes in a row ran no job alone; this worker does" in caplog.text
+    said = "Could not start a separate process for 2 jobs whose worker died; this worker now runs them one at a time"
+    assert caplog.text.count(said) == 1, "not again for each job"
+
+
+PROCESS = "import os, sys; os.write(int(sys.argv[-1]), {words!r}); open({seen!r}, 'a').write('.')"
+
+
+async def test_a_process_that_only_waited_for_a_place_is_no_broken_one(disk, url, log, caplog):
+    """It could claim, and something else held the jobs back: the worker goes on with its other jobs."""
+    seen_by = log.path.with_name("looked")
+    program = PROCESS.format(words=b"r", seen=str(seen_by))
+    with children(url, log, rules=RULES) as [child]:
+        suspects = await hanging(disk, log, 2)
+        disk.queue("mail", lease=600)
+        disk.handler("mail")(lambda _job: "done")
+        async with disk.worker(suspects=[sys.executable, "-S", "-c", program]):
+            child.kill()
+            await seen(lambda: seen_by.exists() and len(seen_by.read_text()) > 2 * suspects_module.TRIES)
+            assert (await ended(disk, (await disk.enqueue("mail", {})).id)).state == "completed"
+            assert {(await job_of(disk, job_id)).state.value for job_id in suspects} == {"queued"}
+    assert "this worker now runs them" not in caplog.text
+
+
+async def test_a_process_that_sees_no_suspects_where_there_are_some_cannot_run_them(disk, url, log, caplog):
+    """Its application registers no handler for them: the worker has one."""
+    program = PROCESS.format(words=b"rn", seen=str(log.path.with_name("looked")))
+    with children(url, log, rules=RULES) as [child]:
+        suspects = await hanging(disk, log, 2)
+        disk.queue("mail", lease=600)
+        disk.handler("mail")(lambda _job: "done")
+        async with disk.worker(suspects=[sys.executable, "-S", "-c", program]):
+            child.kill()
+            jobs = [await ended(disk, job_id) for job_id in suspects]
+    assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "done")}
+    assert caplog.text.count("this worker now runs them") == 1
 
 
 async def test_a_process_that_can_be_started_again_runs_the_suspects_that_waited_for_it(

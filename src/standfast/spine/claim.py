@@ -111,12 +111,13 @@ def _fill(round_: Round, request: ClaimRequest, again: float | None, *, suspects
     waiting: list[str] = []
     for demand in request.demands:
         if demand.queue in open_queues and not (demand.alone and claims):  # a suspect is claimed only on its own
-            if suspects and not demand.alone and (yield from has_suspects(demand)):
+            if suspects and not demand.alone and (yield from startable_suspects(demand, rules[demand.queue])):
                 waiting.append(demand.queue)
             found = yield from claim_queue(round_, request.worker, demand, rules[demand.queue])
             claims += found.claims
             if found.again is not None:
                 again = _sooner(again, found.again)
+                waiting += [demand.queue] if demand.alone else []
     news = (yield from round_.riders.informs()) if known and known[0][-1] != request.policy else None
     return ClaimResult(claims, rules, again, news, tuple(waiting))
 
@@ -213,9 +214,11 @@ def lanes_of(demand: QueueDemand) -> Script[Rows]:
     return (yield lanes, {"queue": demand.queue, "handlers": text(demand.handlers)})
 
 
-def has_suspects(demand: QueueDemand) -> Script[bool]:
-    """Return whether a queue has suspects for these handlers."""
-    return bool((yield from lanes_of(msgspec.structs.replace(demand, alone=True))))
+def startable_suspects(demand: QueueDemand, rules: QueueRules = DEFAULTS) -> Script[int]:
+    """Return how many suspects for these handlers may start: none while the queue's gate is not known to be open."""
+    if rules.gate is not None and demand.admission != "open":
+        return 0
+    return int((yield "startable_suspects", {"queue": demand.queue, "handlers": text(demand.handlers)})[0][0])
 
 
 def pick(
@@ -236,19 +239,15 @@ def pick(
     return found
 
 
-def _within_reason(boost: float) -> float:
-    """Limit a boost so that its product with any age is a valid number: PostgreSQL refuses one that is too extreme."""
-    return min(boost, LARGEST_BOOST) if boost > SMALLEST_BOOST else 0.0
-
-
 def _choose(round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int) -> Script[list[int]]:
     """Choose the longest-waiting job for every tenth claim, and the best jobs for the others."""
     every = LONGEST_WAITING_EVERY
     [(counted,)] = yield "claims_so_far", {"queue": queue}
     already = counted + taken
     tenths = (already + wanted) // every - already // every
-    boost = {"boost": _within_reason(rules.age_boost), "boost_cap": rules.age_boost_cap, "now": round_.now}
-    among = {"queue": queue, "lanes": text(lanes), **boost}
+    # The product with any age must be a valid number: PostgreSQL refuses one that is too extreme.
+    boost = min(rules.age_boost, LARGEST_BOOST) if rules.age_boost > SMALLEST_BOOST else 0.0
+    among = {"queue": queue, "lanes": text(lanes), "boost": boost, "boost_cap": rules.age_boost_cap, "now": round_.now}
     oldest = yield from _heads({**among, "oldest": True, "but": "[]"}, tenths)
     best = yield from _heads({**among, "oldest": False, "but": text(oldest)}, wanted - len(oldest))
     return oldest + best

@@ -61,7 +61,7 @@ class ClaimResult(msgspec.Struct, frozen=True):
     policy: Any = None
     """The policy in force, if the worker knew a different one."""
     suspects: tuple[str, ...] = ()
-    """The queues that have suspects for this worker's handlers."""
+    """The queues whose suspects could start now; if suspects were asked for, those where something holds them back."""
 
 
 class Publication(msgspec.Struct, frozen=True):

@@ -320,15 +320,33 @@ SELECT DISTINCT handler, priority FROM job
 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
   AND handler IN :texts(handlers)
 
+-- name: startable_suspects
+-- How many suspects may start now. While one waits at its queue's limit or rate, the others can only wait behind it; it may
+-- start once it has a ticket.
+SELECT count(*) FROM job INDEXED BY job_suspect
+WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+  AND handler IN :texts(handlers)
+  AND (occupies IS NOT NULL OR NOT EXISTS (
+    SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on IN (
+      'limit:' || replace(replace(:queue, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(:queue, '%', '%25'), ':', '%3A'))))
+
+-- name: startable_suspects (postgres)
+SELECT count(*) FROM job
+WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+  AND handler IN :texts(handlers)
+  AND (occupies IS NOT NULL OR NOT EXISTS (
+    SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on IN (
+      'limit:' || replace(replace(:queue, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(:queue, '%', '%25'), ':', '%3A'))))
+
 -- name: claim_suspects
 -- locks: jobs
 -- waits: no
--- The longest-waiting first: suspects kept their place in the line.
+-- First those that were let through, then the longest-waiting: suspects kept their place in the line.
 SELECT json_group_array(n) FROM (
   SELECT n FROM job INDEXED BY job_suspect
   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
     AND handler IN :texts(handlers)
-  ORDER BY ready_at, n LIMIT :wanted
+  ORDER BY occupies IS NULL, ready_at, n LIMIT :wanted
 )
 
 -- name: claim_suspects (postgres)
@@ -336,7 +354,7 @@ WITH chosen AS MATERIALIZED (
   SELECT n, ready_at FROM job
   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
     AND handler IN :texts(handlers)
-  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+  ORDER BY occupies IS NULL, ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
 )
 SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from operator import attrgetter
+from typing import Literal
 
 from standfast.concurrency.loops import ClaimTasks, Guard, wait_out
 from standfast.errors import StoreUnavailable
@@ -167,9 +168,9 @@ class Claimer:
             # A hint that arrives while the claim is under way counts for the next: this one may have looked earlier.
             queues = [*map(_queue_of, demands)]
             self._hungry.difference_update(queues)
-            request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
+            claim = self._claim(ClaimRequest(self._worker, tuple(demands), self._policy.mark), [])
             answered = None if self._ahead is None else self._ahead.ask(demands)
-            self._claiming.begin(self._claim(request, None), partial(self._hungry.update, queues), answered)
+            self._claiming.begin(claim, partial(self._hungry.update, queues), answered)
 
     def _stand(self) -> None:
         """Let the transaction that brings the next job claim it too: that saves an idle worker a round."""
@@ -183,8 +184,7 @@ class Claimer:
         if self.total.limited:  # a hint makes the worker look at a queue that is left out
             demands = self.total.share(demands)
         if demands:
-            request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
-            self._standing = self._store.stand(request)
+            self._standing = self._store.stand(request := ClaimRequest(self._worker, tuple(demands), self._policy.mark))
             self._standing.start().add_done_callback(partial(self._fed, request))
 
     def _fed(self, request: ClaimRequest, answer: asyncio.Future[ClaimResult]) -> None:
@@ -226,19 +226,22 @@ class Claimer:
         self._suspects_only = False
         self.kick()
 
-    async def claim_alone(self, queues: Iterable[str] | None = None) -> bool:
-        """Claim one suspect of these queues, or of all, and start it; return whether there was one.
+    def demands_alone(self, queues: Iterable[str]) -> list[QueueDemand]:
+        """Return the demands for a suspect of each of these queues."""
+        return [self._demand(queue, 1, alone=True) for queue in queues if queue in self._lanes]
+
+    async def claim_alone(self, queues: Iterable[str] | None = None) -> Literal["started", "held", "none"]:
+        """Claim one suspect of these queues, or of all, and start it; say if there is one that something holds back.
 
         It is claimed like any job: a drain waits for the answer, so that the job it brings is not forgotten.
         """
         wanted = [queue for queue in (self._lanes if queues is None else queues) if queue in self._lanes]
         await self._all_asked(wanted)
         if self._stopped or not wanted or self.total.at_its_end:
-            return False
-        request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
-        started: list[str] = []
-        await asyncio.wait([self._claiming.begin(self._claim(request, started), partial(self._hungry.update, wanted))])
-        return bool(started)
+            return "none"
+        claim = self._claim(self._request(self.demands_alone(wanted)), answers := list[ClaimResult]())
+        await asyncio.wait([self._claiming.begin(claim, partial(self._hungry.update, wanted))])
+        return "started" if answers and answers[0].claims else "held" if not answers or answers[0].suspects else "none"
 
     async def _all_asked(self, queues: Iterable[str]) -> None:
         """Ask the gates and probes that must be asked before a job of these queues starts."""
@@ -280,8 +283,7 @@ class Claimer:
             result = await self._claimed(request)
             self._policy.learn(result.policy)
             if result.suspects and not result.claims:
-                request = self._request(self._demand(name, 1, alone=True) for name in result.suspects)
-                result = await self._claimed(request)
+                result = await self._claimed(request := self._request(self.demands_alone(result.suspects)))
             to_ask = self._queues_to_ask(request, result)
             empty = not result.claims and not to_ask and result.next_due != 0
             if empty and all_ended:
@@ -290,8 +292,8 @@ class Claimer:
             ran.update(claim.queue for claim in result.claims)
             all_ended = await idle(None if empty else A_MOMENT)
 
-    async def _claim(self, request: ClaimRequest, started: list[str] | None) -> None:
-        if not await self._guard.run(partial(self._fill, request, started)):
+    async def _claim(self, request: ClaimRequest, answers: list[ClaimResult]) -> None:
+        if not await self._guard.run(partial(self._fill, request, answers)):
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
 
     async def _claimed(self, request: ClaimRequest) -> ClaimResult:
@@ -303,13 +305,12 @@ class Claimer:
         self.total.claimed += len(result.claims)
         self._give_back(result.claims, result.rules)
 
-    async def _fill(self, request: ClaimRequest, started: list[str] | None) -> None:
-        """Claim and start jobs; if the claim fails, its queues may still have work. Append the ids to `started`."""
+    async def _fill(self, request: ClaimRequest, answers: list[ClaimResult]) -> None:
+        """Claim and start jobs; if the claim fails, its queues may still have work. Append the answer to `answers`."""
         hungry = {*map(_queue_of, request.demands)}
         try:
             result = await wait_out(self._store.claim(request).start(), self._return)
-            if started is not None:
-                started += [claim.id for claim in result.claims]
+            answers.append(result)
             hungry = self._take(request, result)
         except StoreUnavailable as error:
             log.warning("nothing can be claimed now: %s", error)
@@ -361,7 +362,7 @@ class Claimer:
             self._claiming.note_answer(asyncio.current_task())
             self.kick()
         self._start(result.claims, result.rules)
-        if result.suspects:
+        if result.suspects and not request.demands[0].alone:
             self._suspects(result.suspects)
         if self._gates or any(map(_gate_of, result.rules.values())):
             hungry |= self._queues_to_ask(request, result)
@@ -375,8 +376,7 @@ class Claimer:
         for queue, rules in result.rules.items():
             if rules.gate is not None or queue in self._gates:
                 self._doors.learn(queue, rules.gate)
-        gated = [demand.queue for demand in request.demands if demand.admission is None and demand.queue in self._gates]
-        return {queue for queue in gated if self._doors.must_ask(queue)}
+        return {each.queue for each in request.demands if each.admission is None and self._doors.must_ask(each.queue)}
 
     def _look_at(self, queue: str, seconds: float) -> None:
         """Mark a queue as one that may have work, now or after some seconds unless an earlier look is planned."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from standfast.job import Claim
+from standfast.spine.claim import startable_suspects
+from standfast.spine.claim_requests import QueueDemand
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 
@@ -36,6 +38,14 @@ def note_lost(round_: Round, workers: Iterable[str], dead: str) -> Script[dict[s
     named = text(sorted(workers))
     yield "note_lost", {"workers": named, "dead": dead, "now": round_.now}
     return {row[0]: LostWorker(*row) for row in (yield "lost_workers", {"workers": named})}
+
+
+def count_startable(demands: Iterable[QueueDemand]) -> Script[int]:
+    """Return how many suspects could start now, as far as is known."""
+    total = 0
+    for demand in demands:
+        total += yield from startable_suspects(demand)
+    return total
 
 
 class SuspectTurn(NamedTuple):

@@ -12,14 +12,15 @@ import os
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import with_timeout
 from standfast.store.store import Store
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.lost_workers import SuspectTurn, release_suspect_turn, take_suspect_turn
+from standfast.worker.lost_workers import SuspectTurn, count_startable, release_suspect_turn, take_suspect_turn
 
 log = logging.getLogger("standfast.worker")
 
@@ -30,11 +31,14 @@ FIRST_TURN = 30.0
 LONGEST_TURN = 900.0
 """The most seconds it waits in a later turn: as long as an attempt may take by default."""
 TRIES = 3
-"""After so many processes in a row that ran no job, the worker runs suspects itself."""
+"""After so many processes in a row that could run nothing, the worker runs suspects itself."""
+PLACE_WITHIN = 10.0
+"""Seconds to wait for a place of a limit or a rate. A suspect that still has none keeps its place in the line."""
+LOOK_FOR_PLACE = 0.1
 LONGEST_START = 300.0
 """Seconds a process may take to load the application before it counts as one that runs no job."""
 READY, NOTHING = b"r", b"n"
-"""What such a process writes: that it can claim, and that it found nothing to run. If a job kills it, no more comes."""
+"""What such a process writes: that it can claim, and that it saw no suspects. If a job kills it, no more comes."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Seconds before another process is started, by how many in a row have failed or ran no job."""
 LAST_WORD = 10.0
@@ -95,12 +99,17 @@ class InThisWorker(Suspects):
         self.ran = 0
         """How many suspects it has run so far."""
 
-    async def run(self, queues: Sequence[str]) -> None:
+    async def startable(self, queues: Sequence[str]) -> int:
+        """Return how many suspects of these queues could start now, as far as is known."""
+        return await self._store.read(count_startable(self._claimer.demands_alone(queues)))
+
+    async def run(self, queues: Sequence[str], begins: Callable[[], None] = lambda: None) -> None:
         """Run the suspects of these queues. If another worker has the turn, try again later."""
         for queue in queues:
             if not await self._store.write(take_suspect_turn, SuspectTurn(self._worker, queue)):
                 self._look_later([queue])
                 continue
+            begins()
             try:
                 done = await self._run_queue(queue)
             finally:
@@ -116,7 +125,7 @@ class InThisWorker(Suspects):
         await self._claimer.claim_suspects_only()
         if not await self._is_idle():
             return False
-        while await self._claimer.claim_alone([queue]):
+        while await claim_with_patience(self._claimer, [queue]) == "started":
             self.ran += 1
             await self._executor.idle()
         return True
@@ -146,9 +155,14 @@ class ProcessEnd(NamedTuple):
     error: OSError | None = None
 
     @property
-    def useless(self) -> bool:
-        """Whether it ran no job."""
-        return READY not in self.words or NOTHING in self.words
+    def began(self) -> bool:
+        """Whether it came to claim anything."""
+        return READY in self.words
+
+    @property
+    def saw_none(self) -> bool:
+        """Whether it saw no suspects: another worker may have taken them, or it has no handlers for them."""
+        return NOTHING in self.words
 
     @property
     def failed(self) -> bool:
@@ -159,13 +173,13 @@ class ProcessEnd(NamedTuple):
         """Say what became of it."""
         if self.error is not None:
             return f"could not be started: {self.error}"
-        return f"{'ran none' if self.useless else 'failed'} and ended with exit code {self.code}"
+        return f"{'ran none' if self.saw_none or not self.began else 'failed'} and ended with exit code {self.code}"
 
 
 class InAProcess(Suspects):
     """Runs suspects in processes of their own, one after another while there are any. The worker goes on meanwhile.
 
-    If such processes never get to run a job, the worker runs the suspects itself.
+    If such processes cannot run anything, the worker runs the suspects itself. One that only waited for a place can.
     """
 
     def __init__(
@@ -186,25 +200,39 @@ class InAProcess(Suspects):
         self._here = here
         self._failures = 0
         self._useless = 0
+        """How many processes in a row could run nothing, although there were suspects that could start."""
+        self._runs_here = False
 
     async def run(self, queues: Sequence[str]) -> None:
-        """Run the suspects of every queue in one process, or in this worker if too many processes have run none."""
+        """Run the suspects of every queue in one process, or in this worker if too many processes could run none."""
         end = await self._in_a_process()
-        self._useless = self._useless + 1 if end.useless else 0
         await self._reap()
-        if not await self._ran_here(queues):
-            await self._after(end)
+        left = await self._here.startable(queues)
+        useless = not end.began or (end.saw_none and left > 0)
+        self._useless = self._useless + 1 if useless else 0
+        if not await self._ran_here(queues, left):
+            await self._after(end, useless=useless)
         self._heard.clear()  # suspects reported meanwhile are done, or will be reported again
         self._look()
 
-    async def _ran_here(self, queues: Sequence[str]) -> bool:
-        """Run suspects in this worker if too many processes in a row ran none; return whether that ran any."""
-        if self._useless < TRIES:
+    async def _ran_here(self, queues: Sequence[str], left: int) -> bool:
+        """Run suspects in this worker if too many processes in a row could run none; return whether that ran any."""
+        self._runs_here = self._runs_here and self._useless >= TRIES
+        if self._useless < TRIES or not left:
             return False
-        log.error("%d processes in a row ran no job alone; this worker does, and starts nothing else", self._useless)
         before = self._here.ran
-        await self._here.run(queues)
+        await self._here.run(queues, partial(self._note_running_here, left))
         return self._here.ran > before
+
+    def _note_running_here(self, left: int) -> None:
+        """Log that this worker runs suspects, unless it did before."""
+        if not self._runs_here:
+            log.warning(
+                "Could not start a separate process for %d jobs whose worker died; this worker now runs them one at a "
+                "time and starts no other jobs.",
+                left,
+            )
+        self._runs_here = True
 
     async def _in_a_process(self) -> ProcessEnd:
         """Start a process and wait for its end."""
@@ -248,9 +276,9 @@ class InAProcess(Suspects):
             raise
         return ProcessEnd(code, words + _read(reader))
 
-    async def _after(self, end: ProcessEnd) -> None:
-        """Pause before the next process if this one failed; no pause is needed if a suspect killed it."""
-        failed = end.failed or end.useless
+    async def _after(self, end: ProcessEnd, *, useless: bool) -> None:
+        """Pause before the next process if this one failed or saw nothing; not if a suspect killed it."""
+        failed = end.failed or useless
         self._failures = self._failures + 1 if failed else 0
         if end.code < 0:
             log.warning("the process that ran a job alone was killed by signal %d", -end.code)
@@ -259,6 +287,8 @@ class InAProcess(Suspects):
             level = logging.ERROR if end.code or end.error else logging.INFO
             log.log(level, "the process that runs jobs alone %s; the next starts in %g s", end, pause)
             await asyncio.sleep(pause)
+        elif end.saw_none:
+            await asyncio.sleep(PAUSES[0])
 
     async def _end(self, process: Process) -> None:
         """Tell the process to drain, as its worker does."""
@@ -279,15 +309,32 @@ def _read(pipe: int) -> bytes:
         return b""
 
 
+async def claim_with_patience(
+    claimer: Claimer, queues: Sequence[str] | None = None, going: Callable[[], bool] = lambda: True
+) -> Literal["started", "held", "none"]:
+    """Claim one suspect. If something holds all of them back, wait for a place: the first has the next of its queue."""
+    loop = asyncio.get_running_loop()
+    until, held = loop.time() + PLACE_WITHIN, False
+    while going():
+        found = await claimer.claim_alone(queues)
+        held = held or found == "held"
+        if found == "started":
+            return found
+        if not held or loop.time() > until:
+            break
+        await asyncio.sleep(LOOK_FOR_PLACE)
+    return "held" if held else "none"
+
+
 async def run_suspects(claimer: Claimer, executor: Executor, parent: int, tell: Callable[[bytes], None]) -> None:
-    """Run suspects one at a time until none is left, or until the worker that started this process is gone.
+    """Run suspects one at a time until none can start, or until the worker that started this process is gone.
 
     Tell that worker when this process can claim, and if there were no suspects at all.
     """
     tell(READY)
     ran = 0
-    while os.getppid() == parent and await claimer.claim_alone():
+    while (found := await claim_with_patience(claimer, going=lambda: os.getppid() == parent)) == "started":
         ran += 1
         await executor.idle()
-    if not ran:
+    if not ran and found == "none":
         tell(NOTHING)

@@ -38,6 +38,8 @@ class Barrier(NamedTuple):
     """The gates of the destinations that asked their callers to wait."""
     shut: Mapping[str, str] = NONE
     """The disabled handlers, and the gates at which their jobs are parked."""
+    vacant: frozenset[str] = frozenset()
+    """The gates of the whole queue at which a suspect may be parked, because none is: it gets the next place."""
 
     def before(self, handler: str, payload: str) -> tuple[str, ...]:
         """Return the gates a job must pass, first those that may be shut for long."""
@@ -117,6 +119,18 @@ def room_for(round_: Round, before: Barrier) -> Script[tuple[int, float | None]]
     return min(room.free for room in rooms.values()), wait
 
 
+def for_suspects(before: Barrier) -> Script[Barrier]:
+    """Let one suspect wait at each gate of the whole queue: fresh jobs, which stay in line, must not overtake it.
+
+    The others stay too: each place that a suspect gets before it can run is a place that no job uses.
+    """
+    vacant = []
+    for key in before.queue_gates():
+        if not (yield from ours.anyone_parked(key)):
+            vacant.append(key)  # noqa: PERF401 - it yields
+    return before._replace(vacant=frozenset(vacant))
+
+
 class GateResult(NamedTuple):
     """Which candidates start, with the gates they take places of; how many were parked, and how many left alone.
 
@@ -139,6 +153,8 @@ def pass_gates(round_: Round, before: Barrier, numbers: Sequence[int], slots: in
     tried = yield from ours.try_gates({key for each in candidates for key in (*each.gates, *each.tickets)})
     known = (yield from ours.read_gates(tried)) if tried else {}
     rooms = {key: before.room(key, known.get(key), round_.now) for key in tried}
+    for key in tried & before.vacant:
+        rooms[key].parks = True
     free = {key: room.free for key, room in rooms.items()}
     found = gates.admit(candidates, rooms, slots)
     if found.park:

@@ -32,7 +32,8 @@ PASSES = 16
 def claim_regulated(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
     """Claim from a queue whose jobs something may hold back."""
     if rules.gate is not None and not (yield from _admitted(round_, demand, rules)):
-        return NOTHING
+        held = demand.alone and bool((yield from lanes_of(demand)))
+        return QueueClaims([], LOOK_AGAIN_AFTER if held else None)
     disabled: Mapping[str, str] = barriers.NONE
     if demand.ready is not None:
         disabled, left = yield from probes.record_probes(round_, demand.queue, demand.ready)
@@ -48,7 +49,8 @@ def claim_regulated(round_: Round, worker: str, demand: QueueDemand, rules: Queu
         numbers = yield from pick(round_, demand, rules, lanes, wanted=demand.slots)
         stamps = yield from take(round_, worker, demand, rules, lanes=lanes, numbers=numbers)
     else:
-        numbers, again, stamps = yield from _take_what_passes(round_, worker, demand, before)
+        take_passing = _take_suspect if demand.alone else _take_what_passes
+        numbers, again, stamps = yield from take_passing(round_, worker, demand, before)
         if not numbers:
             return QueueClaims([], again)
     claims = yield from held_claims(round_, numbers)
@@ -119,3 +121,29 @@ def _take_what_passes(
     else:
         again.append(0.0)
     return taken, min(again, default=None), stamps
+
+
+def _take_suspect(
+    round_: Round, worker: str, demand: QueueDemand, before: Barrier
+) -> Script[tuple[list[int], float | None, Stamps]]:
+    """Take the first suspect that its gates let pass. If none may start now, the first waits for the next place.
+
+    Places and tokens are not counted beforehand: a suspect that was let through already has its own.
+    """
+    again: float | None = None
+    for _ in range(PASSES):
+        before = yield from barriers.for_suspects(before)
+        lanes = yield from lanes_of(demand)
+        numbers = yield from pick(round_, demand, before.rules, lanes, wanted=1)
+        if not numbers:
+            break
+        passed = yield from barriers.pass_gates(round_, before, numbers, 1)
+        if passed.places:
+            stamps = yield from take(round_, worker, demand, before.rules, lanes=lanes, numbers=numbers)
+            return numbers, None, stamps
+        again = LOOK_AGAIN_AFTER
+        if passed.left:
+            break
+    else:
+        again = 0.0
+    return [], again, {}

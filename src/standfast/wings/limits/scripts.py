@@ -118,7 +118,7 @@ def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
     """Put changed rules in force for waiting jobs: all parked jobs may try again, under the new numbers.
 
     Limits keep their rows: running jobs still take places, and the next job parked there writes the new limit. At the
-    limit of a whole queue no job is parked, so the new limit is written here: an end must know that it made room.
+    limit of a whole queue only a suspect is parked, so the new limit is written here: an end must know it made room.
     """
     for queue, rules in changed.items():
         spent = [gates.of_queue("rate", queue), gates.of_queue("gate", queue)]
@@ -180,13 +180,13 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
         found = gates.meter(row)
         tokens = found.tokens(round_.now)
         moved = (yield from let_through(round_, {row.key: tokens}))[row.key]
-        waiting = moved == tokens or (yield from _anyone(row.key))
+        waiting = moved == tokens or (yield from anyone_parked(row.key))
         return gates.metered(row, found.spent(round_.now, moved), round_.now, waited_for=waiting)
     if row.kind == holds.KIND:
         return (yield from _follow(round_, row))
     if row.kind == "probe":  # the process that said no is gone, or has changed its answer
         yield from let_through(round_, {row.key: OPENED_PER_CLAIM}, ticket=False)
-        return row._replace(opens_at=round_.now if (yield from _anyone(row.key)) else None)
+        return row._replace(opens_at=round_.now if (yield from anyone_parked(row.key)) else None)
     match gates.circuit(row).state:
         case "open" | "half":
             return (yield from _probe(round_, row, served))
@@ -196,7 +196,8 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
             return row._replace(opens_at=round_.now + gates.PROBE_PATIENCE)
 
 
-def _anyone(key: str) -> Script[bool]:
+def anyone_parked(key: str) -> Script[bool]:
+    """Return whether any job waits at a gate."""
     [(waiting,)] = yield "anyone_parked", {"gate": key}
     return bool(waiting)
 
@@ -228,7 +229,7 @@ def _follow(round_: Round, row: Row) -> Script[Row]:
     """Release the next batch that waits for a destination, and forget the destination once no job waits."""
     batch = holds.read(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
-    if moved[row.key] < batch and not (yield from _anyone(row.key)):
+    if moved[row.key] < batch and not (yield from anyone_parked(row.key)):
         return row._replace(detail=None, opens_at=None)
     return holds.next_batch(row, round_.now)
 
@@ -237,7 +238,7 @@ def _recover(round_: Round, row: Row) -> Script[Row]:
     """Let the next batch of jobs follow a probe that was answered."""
     batch = gates.circuit(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
-    if moved[row.key] < batch and not (yield from _anyone(row.key)):
+    if moved[row.key] < batch and not (yield from anyone_parked(row.key)):
         return row._replace(detail=None, opens_at=None)
     return gates.next_batch(row, round_.now)
 
@@ -344,7 +345,7 @@ def _mended(round_: Round, row: Row, taken: int) -> Script[None]:
     elif row.kind == "breaker" and row.holder is not None and not taken:
         yield from write_gates([gates.after(row, NOTHING, round_.now, probe=row.holder)])
     elif row.kind == "rate" and row.opens_at is None:
-        if (yield from _anyone(row.key)):
+        if (yield from anyone_parked(row.key)):
             yield from write_gates([row._replace(opens_at=round_.now)])
         elif gates.meter(row).until <= round_.now:
             yield "forget_gates", {"gates": text([row.key])}
