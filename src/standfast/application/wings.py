@@ -52,6 +52,7 @@ from standfast.wings.progress import scripts as progress
 from standfast.wings.queues import depth
 from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
+from standfast.wings.relay import outbox_marks
 from standfast.wings.relay import scripts as relay
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import joining as thread_intake
@@ -158,6 +159,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     probes.override_disabled,
     outages.try_now,
     jobs.count_fallbacks,
+    outbox_marks.mark,
     jobs.count_ignored,
     jobs.count_hook_failures,
     lost_workers.take_suspect_turn,

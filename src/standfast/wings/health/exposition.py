@@ -158,7 +158,10 @@ class _Scrape(Collector):
         sinks = _gauge("sink_failing_seconds", "How long a surface has taken nothing.", "surface")
         for name, seconds in found.sinks:
             sinks.add_metric([name], seconds)
-        yield from (state, failures, sinks)
+        outboxes = _gauge("outbox_unrelayed_seconds", "How long jobs have waited there that nothing relays.", "outbox")
+        for name, seconds in found.outboxes[:MOST_SUBJECTS]:
+            outboxes.add_metric([name], seconds)
+        yield from (state, failures, sinks, outboxes)
 
 
 def _weight(named: tuple[str, QueueMeasures]) -> tuple[int, int, int, str]:

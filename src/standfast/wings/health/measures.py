@@ -14,6 +14,7 @@ from standfast.wings.alerts.words import AlertKind, OpenAlert
 from standfast.wings.audit import scripts as audit
 from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
+from standfast.wings.health.outbox_status import statuses
 from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
 from standfast.wings.limits import words as gates
 from standfast.wings.relay.verbs import SpoolStatus
@@ -53,6 +54,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     sweep_age: float | None = None
     spool: tuple[int, float] | None = None
     """Jobs that wait on this host for the store, and how many seconds the oldest has waited."""
+    outboxes: tuple[tuple[str, float], ...] = ()
+    """Outboxes in other databases, and for how many seconds jobs have waited there that nothing relays."""
     disk_free: int | None = None
     wal_bytes: int | None = None
     audit_head: int = 0
@@ -95,6 +98,10 @@ async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
         workers=len(facts.workers),
         sweep_age=judged.sweep_age,
         spool=None if spooled is None else _spool(spooled),
+        outboxes=tuple(
+            (each.database, each.unrelayed_seconds)
+            for each in statuses(facts.upkeep, (), now=store.now(), skew=store.skew())
+        ),
         disk_free=free if free < BOUNDLESS else None,
         wal_bytes=store.location.wal()[0] if free < BOUNDLESS else None,
         audit_head=0 if head is None else head.head.seq,
