@@ -12,6 +12,7 @@ import click
 
 from standfast.cli import logs
 from standfast.cli.applications import APPLICATION, opened, take_application
+from standfast.concurrency.store_moved import EXIT_CODE
 from standfast.errors import (
     ApprovalRequired,
     ConfigurationError,
@@ -20,6 +21,7 @@ from standfast.errors import (
     PayloadRejected,
     PolicyDenied,
     StandfastError,
+    StoreMoved,
     StoreUnavailable,
     UnknownHandler,
     UnknownJob,
@@ -38,6 +40,10 @@ USAGE = 2
 NOT_FOUND = 3
 REFUSED = 4
 """The policy denies it, or requires a person first."""
+MOVED = EXIT_CODE
+"""The store of a worker or server has moved: start it with the address in the message."""
+PROCESSES = frozenset({"worker", "serve"})
+"""The commands that a supervisor runs."""
 INTERRUPTED = 130
 _URL = "standfast.url"
 """Where a context keeps the store's address from the command line."""
@@ -69,6 +75,7 @@ NEXT: dict[type[StandfastError], str] = {
     "(its module and object, such as shop:app) behind the command",
     NotALetter: "look at it with: standfast status{store}",
     UnknownJob: "list what is here with: standfast jobs{store}",
+    StoreMoved: "use --url {home} or set STANDFAST_URL to it",
     StoreUnavailable: "see what is wrong with: standfast doctor{store}",
     WrongAddress: "see what is wrong with: standfast doctor{store}",
 }
@@ -142,7 +149,8 @@ class CommandGroup(click.Group):
                 return super().invoke(ctx)
         except StandfastError as error:
             click.echo(f"standfast: {error_line(error, store_words())}", err=True)
-            ctx.exit(exit_code(error))
+            moved = isinstance(error, StoreMoved) and ctx.invoked_subcommand in PROCESSES
+            ctx.exit(MOVED if moved else exit_code(error))
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
 
@@ -203,7 +211,9 @@ def error_line(error: StandfastError, store: str = "") -> str:
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
         parts.append("nothing was changed")
     parts += [escaped(note) for note in getattr(error, "__notes__", ())]
-    parts += [escaped(hint.format(store=store)) for kind, hint in NEXT.items() if isinstance(error, kind)][:1]
+    home = shlex.quote(getattr(error, "home", ""))
+    hints = [hint for kind, hint in NEXT.items() if isinstance(error, kind)]
+    parts += [escaped(hint.format(store=store, home=home)) for hint in hints[:1]]
     return "; ".join(parts)
 
 

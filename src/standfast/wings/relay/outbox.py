@@ -23,7 +23,7 @@ import msgspec
 from standfast.concurrency.guarded import call_guarded
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import Threads
-from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
+from standfast.errors import ConfigurationError, StandfastError, StoreMoved, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
 from standfast.spine.claim_requests import Conflict
@@ -184,6 +184,8 @@ class Outbox:
     async def _look(self) -> None:
         try:
             await self.relay()
+        except StoreMoved:
+            raise
         except StoreUnavailable as error:
             log.warning("the outbox cannot be relayed now and will be tried again: %s", error)
 
