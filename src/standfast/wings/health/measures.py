@@ -28,7 +28,7 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     """How many notices there were, by kind."""
     oldest_seconds: float
-    """How long the oldest due job has been due."""
+    """How long the job that is due longest has been due, whether it could start or waits at a gate."""
     idle_seconds: float | None
     workers: int
     paused: bool
@@ -86,9 +86,11 @@ async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
         store.location.free_bytes(),
     )
     counts: dict[str, dict[str, Any]] = stats["queues"]
+    waited = {each.name: store.now() - each.oldest_due_at for each in facts.queues if each.oldest_due_at is not None}
     return Measures(
         queues={
-            each.queue: _queue(each, counts.get(each.queue, {}), timings.get(each.queue)) for each in judged.queues
+            each.queue: _queue(each, counts.get(each.queue, {}), timings.get(each.queue), waited.get(each.queue, 0.0))
+            for each in judged.queues
         },
         breakers=tuple(
             (row.key.removeprefix("breaker:"), gates.blocks(row), row.used)
@@ -118,13 +120,13 @@ def _alert(alert: OpenAlert, skew: float) -> tuple[str, str, str, float]:
     return alert.kind, alert.queue, alert.subject, alert.started_at + skew
 
 
-def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None) -> QueueMeasures:
+def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None, waited: float) -> QueueMeasures:
     doing = {state: counts.get(state, 0) for state in ("scheduled", "parked", "waiting", "running")}
     letters = {"dead": facts.letters - facts.held, "held": facts.held, "awaiting_consent": facts.awaiting_consent}
     return QueueMeasures(
         jobs={"due": facts.due, **doing, **letters},
         counters=counts.get("counters", {}),
-        oldest_seconds=facts.oldest_due_seconds or 0.0,
+        oldest_seconds=waited,
         idle_seconds=facts.idle_seconds,
         workers=facts.live_workers,
         paused=facts.paused,

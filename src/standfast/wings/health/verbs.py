@@ -158,7 +158,7 @@ async def stats(
     """Show counts: what the store has now, and what happened so far."""
     facts, counters = await _survey(store)
     now, skew = store.now(), store.skew()
-    oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
+    oldest = min((queue.oldest_due_at for queue in facts.queues if queue.oldest_due_at is not None), default=None)
     return {
         "total_pending": sum(queue.counts.due for queue in facts.queues),
         "total_processing": sum(queue.counts.running for queue in facts.queues),
