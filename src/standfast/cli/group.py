@@ -90,6 +90,17 @@ CELERY = {
     "call": "Use standfast enqueue, with the task in --handler.",
     "-A": "Name the application after the command: standfast worker shop:app.",
 }
+ELSEWHERE = {
+    "redrive": "dead redrive",
+    "replay": "dead replay",
+    "letters": "dead list",
+    "pause": "queue pause",
+    "resume": "queue resume",
+    "queues": "queue list",
+    "schedules": "schedule list",
+    "audit list": "audit log",
+}
+"""What people type, and the command that they mean."""
 CELERY_WORKER = {
     "-Q": "Use --queues.",
     "-c": "Use --total for slots over all queues, or --processes for more processes.",
@@ -116,6 +127,12 @@ Answer = TypeVar("Answer")
 Question = Callable[["Standfast"], Awaitable[Answer]]
 
 
+def _check_elsewhere(ctx: click.Context, typed: str) -> None:
+    """Name the command that somebody means who types another."""
+    if typed in ELSEWHERE:
+        ctx.fail(f"No such command {typed!r}. Did you mean {ELSEWHERE[typed]!r}?")
+
+
 class CommandGroup(click.Group):
     """Lets every command raise its errors, and turns them into one line and the right exit code."""
 
@@ -130,6 +147,8 @@ class CommandGroup(click.Group):
         """Find the command, and the application that its arguments may begin with."""
         if self.get_command(ctx, args[0]) is None and args[0] in CELERY:
             ctx.fail(f"{args[0]!r} is a command of Celery. {CELERY[args[0]]}")
+        if self.get_command(ctx, args[0]) is None:
+            _check_elsewhere(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         before: list[str] = []
         found = command
@@ -137,6 +156,7 @@ class CommandGroup(click.Group):
             before.append(rest[0])
             found, rest = inner, rest[1:]
         if isinstance(found, click.Group):
+            _check_elsewhere(ctx, " ".join([name or "", *before, *rest[:1]]))
             _check_command_first(ctx, " ".join(["standfast", name or "", *before]), found, rest)
         elif found is not None:
             rest = take_application(ctx, found, rest)
@@ -278,8 +298,7 @@ def look_into(sf: Standfast, question: Question[Answer]) -> Answer:
 
 
 def _log(sf: Standfast) -> None:
-    url, file = sf.settings.url.value, sf.settings.audit_file.value
-    logs.start_quietly(sf.settings.log.value, heads_in_file=file is not None or not url.startswith("postgres"))
+    logs.start_quietly(sf.settings.log.value)
 
 
 async def _ask(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
