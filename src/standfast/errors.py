@@ -153,9 +153,10 @@ class UnknownJob(StandfastError):
     """No job has this id: it never existed here, or it was pruned."""
 
     @classmethod
-    def for_id(cls, job_id: str | None) -> UnknownJob:
-        """Return the error for an id."""
-        return cls(f"no job has the id {job_id!r}: it never existed here, or it was pruned")
+    def for_id(cls, job_id: str | None, *, outbox: bool = False) -> UnknownJob:
+        """Return the error for an id; `outbox` says whether the application has an outbox that the job may be in."""
+        also = ", or it is still in an outbox of the application" if outbox else ""
+        return cls(f"no job has the id {job_id!r}: it never existed here, or it was pruned{also}")
 
 
 class NotALetter(UnknownJob):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.profiles import PROFILES, rules_for
+from standfast.profiles import rules_for
 from standfast.rules import QueueRules, ReplayMode, seconds
 
 DEFAULT_URL = "sqlite:///standfast.db"
@@ -123,12 +123,6 @@ class Settings(msgspec.Struct, frozen=True):
         """Return the rules that the file sets for each queue, as plain values."""
         queues = {queue: msgspec.to_builtins(rules) for queue, rules in self.queues.items()}
         return {queue: {rule: queues[queue][rule] for rule in self.written.get(queue, ())} for queue in queues}
-
-    def source(self, queue: str, rule: str) -> str:
-        """Return where a rule of a queue in the file comes from."""
-        if rule in self.written[queue]:
-            return "file"
-        return "profile" if rule in PROFILES.get(queue, {}) else "default"
 
 
 class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

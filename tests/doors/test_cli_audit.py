@@ -38,6 +38,23 @@ class TestLog:
         assert cli("audit", "log", "--last", "1", "--after", "1").exit_code == 2
         assert cli("audit", "log", "--kind", "nothing").exit_code == 2
 
+    def test_names_the_queue_that_was_paused_or_resumed(self, cli):
+        job_of(cli, "mail")
+        assert cli("queue", "pause", "mail").exit_code == 0
+        assert cli("queue", "resume", "mail").exit_code == 0
+        _, paused, resumed = cli("audit", "log").stdout.splitlines()
+        assert ("pause" in paused, "queue=mail" in paused) == (True, True)
+        assert ("resume" in resumed, "queue=mail" in resumed) == (True, True)
+
+    @pytest.mark.parametrize(
+        ("typed", "meant"),
+        [(("redrive",), "dead redrive"), (("audit", "list"), "audit log"), (("pause", "mail"), "queue pause")],
+    )
+    def test_a_command_that_is_elsewhere_is_named(self, cli, typed, meant):
+        refused = cli(*typed)
+        assert refused.exit_code == 2
+        assert f"Did you mean '{meant}'?" in refused.stderr
+
     def test_says_that_nothing_was_decided(self, cli):
         job_of(cli, "mail")
         assert cli("audit", "log").stdout == "no decisions\n"

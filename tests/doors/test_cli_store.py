@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -162,7 +163,7 @@ class TestConfig:
             "url": ("sqlite:///standfast.db", "default"),
             "config": ("standfast.toml", "default"),
             "strict_queues": (False, "default"),
-            "spool": (None, "default"),
+            "spool": (False, "default"),
             "audit_file": (None, "default"),
             "approval_ttl": (86400.0, "default"),
             "keep_inbox": (604800.0, "default"),
@@ -238,16 +239,32 @@ class TestConfig:
         rules = json.loads(cli("config", "--json").stdout)["queues"]["mail"]
         assert rules["attempts"] == {"value": 5, "source": "file"}
         assert rules["timeout"] == {"value": 120.0, "source": "file"}
-        assert rules["lease"] == {"value": 90.0, "source": "default"}
         rows = [line.split() for line in cli("config").stdout.splitlines()]
         assert ["queues.mail.timeout", "file", "120.0"] in rows
-        assert ["queues.mail.lease", "default", "90.0"] in rows
 
-    def test_a_ready_made_rule_is_told_as_its_profiles(self, cli, here):
-        (here / "standfast.toml").write_text("[queues.identity_provision]\nlease = 30\n")
-        rules = json.loads(cli("config", "--json").stdout)["queues"]["identity_provision"]
-        assert rules["attempts"] == {"value": 10, "source": "profile"}
-        assert (rules["lease"]["source"], rules["timeout"]["source"]) == ("file", "default")
+    def test_rules_that_the_file_does_not_name_are_not_shown_for_they_may_not_be_in_force(self, cli, here):
+        """The code of an application may declare others, and a ready-made profile is below the code."""
+        (here / "standfast.toml").write_text("[queues.charge]\nrate = '2/s'\n[queues.identity_provision]\nlease = 30\n")
+        queues = json.loads(cli("config", "--json").stdout)["queues"]
+        assert {name: {*rules} for name, rules in queues.items()} == {
+            "charge": {"rate"},
+            "identity_provision": {"lease"},
+        }
+        assert "queues.charge.attempts" not in cli("config").stdout
+
+    def test_the_spool_in_force_is_shown(self, cli, monkeypatch, tmp_path):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+        def shown(url):
+            return json.loads(cli("config", "--json", "--url", url).stdout)["settings"]["spool"]
+
+        assert shown("standfast.db") == {"value": False, "source": "default"}
+        usual = shown("postgresql://ann@db/q")
+        assert usual["source"] == "default"
+        assert Path(usual["value"]).parent == tmp_path / "standfast"
+        assert usual["value"].endswith(".spool")
+        monkeypatch.setenv("STANDFAST_SPOOL", "off")
+        assert shown("postgresql://ann@db/q") == {"value": False, "source": "environment"}
 
     @pytest.mark.parametrize(
         ("url", "shown"),

@@ -19,21 +19,13 @@ def _as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("style", "in_file", "terminal", "told"),
-    [
-        ("auto", True, False, False),
-        ("auto", False, True, False),
-        ("auto", False, False, True),  # a program's log is the only place that has them
-        ("json", True, False, True),
-        ("text", True, True, True),
-    ],
+    ("style", "terminal", "told"),
+    [("auto", True, False), ("auto", False, False), ("json", False, True), ("text", True, True)],
 )
-def test_heads_of_the_audit_chain_are_told_where_somebody_asked_or_nothing_else_has_them(
-    monkeypatch, style, in_file, terminal, told
-):
+def test_a_command_writes_the_heads_of_the_audit_chain_only_where_somebody_asked(monkeypatch, style, terminal, told):
     monkeypatch.setattr(logging.root, "handlers", [])  # those of pytest are added once the test begins
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    logs.start_quietly(style, heads_in_file=in_file)
+    logs.start_quietly(style)
     assert AUDIT.isEnabledFor(logging.INFO) == told
     assert AUDIT.isEnabledFor(logging.WARNING)
     assert logging.getLogger("standfast.worker").isEnabledFor(logging.INFO)
@@ -41,5 +33,5 @@ def test_heads_of_the_audit_chain_are_told_where_somebody_asked_or_nothing_else_
 
 def test_an_application_that_has_set_up_logging_keeps_what_it_set(monkeypatch):
     monkeypatch.setattr(logging.root, "handlers", [logging.NullHandler()])
-    logs.start_quietly("auto", heads_in_file=True)
+    logs.start_quietly("auto")
     assert AUDIT.isEnabledFor(logging.INFO)

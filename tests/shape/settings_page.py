@@ -18,9 +18,9 @@ Arguments (`Standfast(url)`, `--url`) override the environment, which overrides 
 defaults. For the rules of a queue it is the other way round: `[queues.NAME]` overrides `sf.queue("NAME", …)`, rule by
 rule, because the file belongs to the operator and the code has only the program's defaults. What is overridden is
 logged once. Below both comes the queue's ready-made profile, if its name has one, then the default. `standfast config`
-prints every value of the file and the environment with its source: `argument`, `environment`, `file`, `profile` or
-`default`; and `store` for a `replay` that another process published. `standfast queue list --json` prints the rules in
-force.
+prints every setting with its source: `argument`, `environment`, `file` or `default`; and `store` for a `replay` that
+another process published. Of a queue it prints only the rules that the file names, because the code may declare others:
+`standfast queue list --json` prints the rules in force.
 
 Rules live in the store, and every process uses them. Processes that work or serve publish them: an application that
 enqueues, `standfast worker`, `standfast serve`, `standfast mcp`, and `standfast run` and `submit` with `APP:SF`. All

@@ -87,6 +87,7 @@ INTENDED = {
     "waiting_lanes": "USING COVERING INDEX job_ready (queue=? AND handler=? AND priority>?)",
     "job_counts": "USING INDEX job_due (due_at>? AND due_at<?)",
     "late_since": "USING INDEX job_due (due_at<?)",
+    "longest_due": "USING COVERING INDEX job_parked (parked_on=?)",
     "recent_letters": "job_ended (queue=? AND state=? AND finished_at>?)",
     "silent_jobs": "job_ready (queue=? AND handler=? AND priority=? AND ready_at>? AND ready_at<?)",
     "deferred_jobs": "USING INDEX job_parked (parked_on=?)",

@@ -76,6 +76,7 @@ INTENDED = {
     "recent_letters": "job_ended",
     "silent_jobs": "job_ready",
     "deferred_jobs": "job_parked",
+    "longest_due": "job_ready",
     "nth_letter": "job_letter",
     "known_ids": "body_id_key",
     "forget_keys": "idempotency_id",

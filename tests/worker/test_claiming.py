@@ -268,7 +268,7 @@ def claimer_of(store: Any) -> Claimer:
     doors, ready = QueueGates({}, Sender().ask), Readiness(Registry(), partial(says_no, sender=Sender()), monotonic)
     lanes: dict[str, tuple[str, ...]] = {"mail": ("mail",)}
     begin = partial(Claimer, store, "me", lanes, elsewhere=(), slots=4, start=lambda *_: None)
-    return begin(give_back=lambda *_: None, doors=doors, readiness=ready)
+    return begin(give_back=lambda *_: None, doors=doors, readiness=ready, refused=lambda _error: None)
 
 
 async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():

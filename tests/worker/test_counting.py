@@ -11,6 +11,7 @@ import pytest
 
 from standfast import Permanent, StandfastError
 from standfast.cli.terminal import Cell, Table
+from standfast.outcome import Succeeded
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.views import JobView
@@ -20,6 +21,7 @@ from standfast.wings.records.figures import number
 from standfast.worker import upkeep
 from standfast.worker.upkeep import PruneRequest
 from tests.counts import wrong_counts
+from tests.store.suite import claim_one, claimed, ended
 from tests.worker.inside import store_of
 
 VIEWS = {"queued": "due", "scheduled": "scheduled", "parked": "parked", "dead": "letters", "held": "letters"}
@@ -169,3 +171,33 @@ async def test_every_count_is_the_true_one_whatever_happened(sf, seed):
                 assert counts[what] == truth[queue, what], (queue, what)
                 seen[what] += counts[what] > 0
     assert all(seen[what] for what in ("due", "scheduled", "parked", "letters", "waiting"))
+
+
+async def _oldest(sf: InMemory) -> tuple[float, float]:
+    """Give how long the oldest due job has been due: in stats, and for Prometheus."""
+    shown, measured = await sf.stats(), await sf.measures()
+    return shown["oldest_pending_seconds"], measured.queues["charge"].oldest_seconds
+
+
+async def test_a_job_that_waited_at_a_gate_has_been_due_since_it_was_due(sf):
+    rules = sf.queue("charge", attempts=3)
+    sf.handler("charge")(lambda _job: None)
+    await sf.enqueue("charge", 0, delay=7)  # comes first into the store, and last in the line
+    for payload in range(1, 4):
+        await sf.enqueue("charge", payload, thread_key="account")
+    first = await claim_one(store_of(sf), "charge", slots=4)
+    sf.clock.advance(62)
+    assert (await sf.stats())["queues"]["charge"]["parked"] == 2
+    assert await _oldest(sf) == (pytest.approx(62), pytest.approx(62))  # all wait at the gate, one is late
+    assert await ended(store_of(sf), first, Succeeded(), rules)  # which lets the next one go on
+    assert (await sf.stats())["total_pending"] == 2
+    assert await _oldest(sf) == (pytest.approx(62), pytest.approx(62))
+    await claimed(store_of(sf), "charge", slots=4)  # also the one that was late
+    sf.clock.advance(1)
+    assert await _oldest(sf) == (pytest.approx(63), pytest.approx(63))
+
+
+async def test_a_job_that_is_not_due_is_not_pending(sf):
+    sf.handler("charge")(lambda _job: None)
+    await sf.enqueue("charge", delay=100)
+    assert await _oldest(sf) == (None, 0)

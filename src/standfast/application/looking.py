@@ -35,6 +35,7 @@ from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
 from standfast.wings.records import listing, reads
 from standfast.wings.records.view import Page, job_view
+from standfast.wings.relay import outbox_marks
 from standfast.wings.relay import verbs as on_its_way
 
 LOOK_AGAIN = (0.005, 0.25)
@@ -64,6 +65,11 @@ class Looking(Parts):
         if waiting is None and (job := await self._outboxes.find(wanted)) is not None:
             waiting = on_its_way.view_deferred(job, self.clock.wall())
         return waiting or await self._stored(wanted)
+
+    async def unknown_job(self, id: JobId) -> UnknownJob:
+        """Return the error for an id that `status` does not know: it says where the job may be instead."""
+        known = bool(self._outboxes) or await self._store.read(outbox_marks.any_known())
+        return UnknownJob.for_id(id_of(id), outbox=known)
 
     async def full_id(self, beginning: str, what: str = "job") -> str:
         """Complete the id of a job, workflow, approval or redrive from a beginning that only it has.
@@ -119,7 +125,7 @@ class Looking(Parts):
         while True:
             found = await self.status(wanted)
             if found is None:
-                raise UnknownJob.for_id(wanted)
+                raise await self.unknown_job(wanted)
             if found.settled:
                 return found
             left = give_up - time.monotonic()
@@ -134,7 +140,7 @@ class Looking(Parts):
         """Return a job's whole result, or one key of it; a job that is not done has no result."""
         found = await self.status(id)
         if found is None:
-            raise UnknownJob.for_id(id_of(id))
+            raise await self.unknown_job(id)
         return found.result if key is None else part_of(found, key)
 
     def exists(self) -> bool:
@@ -154,7 +160,8 @@ class Looking(Parts):
     async def _judge(self) -> dict[str, Any]:
         await self._ready()
         await self._fallbacks.tell()
-        return await overview.health(self._store, await self._reception.spool_status())
+        spooled, counted = await self._reception.spool_status(), await self._outboxes.counted()
+        return await overview.health(self._store, spooled, counted)
 
     async def ready(self) -> None:
         """Return if work is accepted now: the store answers, has no trouble and has room. Otherwise raise why not."""
@@ -183,7 +190,8 @@ class Looking(Parts):
         """Return counts of what the store holds now, and of what has happened so far."""
         try:
             await self._ready()
-            return await overview.stats(self._store, await self._reception.spool_status())
+            spooled, counted = await self._reception.spool_status(), await self._outboxes.counted()
+            return await overview.stats(self._store, spooled, counted)
         except (StoreUnavailable, WrongAddress) as error:
             spooled = await self._reception.spool_status()
             if spooled is not None and spooled.issue:
@@ -210,7 +218,7 @@ class Looking(Parts):
         """Explain in one sentence, with evidence, why a job is where it is."""
         found = await self.snapshot(id)
         if found is None:
-            raise UnknownJob.for_id(id_of(id))
+            raise await self.unknown_job(id)
         return await found.explain()
 
     async def snapshot(self, id: JobId) -> Snapshot | None:

@@ -42,6 +42,7 @@ from standfast.wings.policy.verbs import Policies
 from standfast.wings.queues import handler_cards
 from standfast.wings.queues.checks import Admission
 from standfast.wings.queues.declarations import Declarations
+from standfast.wings.relay.outbox_marker import OutboxMarker
 from standfast.wings.relay.outboxes import Outboxes
 from standfast.wings.relay.transactions import Transactions
 from standfast.wings.schedules.declared_schedules import DeclaredSchedules
@@ -155,7 +156,8 @@ class Parts:
 
     def _new_transactions(self) -> Transactions:
         """Create what writes jobs inside callers' transactions."""
-        parts = (self._store, self._ready, self.clock)
+        self._outbox_marker = OutboxMarker(self._store, self._declared.publish_now)
+        parts = (self._store, self._ready, self.clock, self._outbox_marker)
         return Transactions(*parts) if self.tracing is None else TracedTransactions(self.tracing, *parts)
 
     def _new_shared_settings(self) -> SharedSettings:

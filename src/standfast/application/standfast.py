@@ -337,7 +337,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         `async with sf.outbox(connect):` looks every `every` seconds; `await outbox.relay()` looks once. Called once
         where your handlers are, `sf.outbox(connect, with_workers=True)` makes every worker look as long as it runs.
         """
-        made = Outbox(self._store, self._ready, Table(self._store, connect), every)
+        made = Outbox(self._store, self._ready, Table(self._store, connect), every, self._outbox_marker)
         self._outboxes.add(made, with_workers=with_workers)
         return made
 
@@ -370,6 +370,7 @@ class Standfast(Hooking, Accepting, Calling, Looking, Operating):
         await self._journals.close()
         await self._sender.close()
         await run_in_thread(self._reception.close)
+        await run_in_thread(self._outbox_marker.close)
         await self._fallbacks.tell()
         await run_in_thread(self._store.close)
         self._declared.forget()

@@ -53,8 +53,8 @@ from standfast.wings.progress import scripts as progress
 from standfast.wings.queues import depth
 from standfast.wings.records import history, reads
 from standfast.wings.redrives import scripts as redrives
+from standfast.wings.relay import outbox_marks, stuck
 from standfast.wings.relay import scripts as relay
-from standfast.wings.relay import stuck
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import joining as thread_intake
 from standfast.wings.threads import scripts as threads
@@ -166,6 +166,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     outages.try_now,
     jobs.count_fallbacks,
     stuck.mark,
+    outbox_marks.mark,
     jobs.count_ignored,
     jobs.count_hook_failures,
     lost_workers.take_suspect_turn,

@@ -12,6 +12,7 @@ import click
 
 from standfast.cli import logs
 from standfast.cli.applications import APPLICATION, opened, take_application
+from standfast.concurrency.store_moved import EXIT_CODE
 from standfast.errors import (
     ApprovalRequired,
     ConfigurationError,
@@ -20,6 +21,7 @@ from standfast.errors import (
     PayloadRejected,
     PolicyDenied,
     StandfastError,
+    StoreMoved,
     StoreUnavailable,
     UnknownHandler,
     UnknownJob,
@@ -38,6 +40,10 @@ USAGE = 2
 NOT_FOUND = 3
 REFUSED = 4
 """The policy denies it, or requires a person first."""
+MOVED = EXIT_CODE
+"""The store of a worker or server has moved: start it with the address in the message."""
+PROCESSES = frozenset({"worker", "serve"})
+"""The commands that a supervisor runs."""
 INTERRUPTED = 130
 _URL = "standfast.url"
 """Where a context keeps the store's address from the command line."""
@@ -69,6 +75,7 @@ NEXT: dict[type[StandfastError], str] = {
     "(its module and object, such as shop:app) behind the command",
     NotALetter: "look at it with: standfast status{store}",
     UnknownJob: "list what is here with: standfast jobs{store}",
+    StoreMoved: "use --url {home} or set STANDFAST_URL to it",
     StoreUnavailable: "see what is wrong with: standfast doctor{store}",
     WrongAddress: "see what is wrong with: standfast doctor{store}",
 }
@@ -83,6 +90,17 @@ CELERY = {
     "call": "Use standfast enqueue, with the task in --handler.",
     "-A": "Name the application after the command: standfast worker shop:app.",
 }
+ELSEWHERE = {
+    "redrive": "dead redrive",
+    "replay": "dead replay",
+    "letters": "dead list",
+    "pause": "queue pause",
+    "resume": "queue resume",
+    "queues": "queue list",
+    "schedules": "schedule list",
+    "audit list": "audit log",
+}
+"""What people type, and the command that they mean."""
 CELERY_WORKER = {
     "-Q": "Use --queues.",
     "-c": "Use --total for slots over all queues, or --processes for more processes.",
@@ -109,6 +127,12 @@ Answer = TypeVar("Answer")
 Question = Callable[["Standfast"], Awaitable[Answer]]
 
 
+def _check_elsewhere(ctx: click.Context, typed: str) -> None:
+    """Name the command that somebody means who types another."""
+    if typed in ELSEWHERE:
+        ctx.fail(f"No such command {typed!r}. Did you mean {ELSEWHERE[typed]!r}?")
+
+
 class CommandGroup(click.Group):
     """Lets every command raise its errors, and turns them into one line and the right exit code."""
 
@@ -123,6 +147,8 @@ class CommandGroup(click.Group):
         """Find the command, and the application that its arguments may begin with."""
         if self.get_command(ctx, args[0]) is None and args[0] in CELERY:
             ctx.fail(f"{args[0]!r} is a command of Celery. {CELERY[args[0]]}")
+        if self.get_command(ctx, args[0]) is None:
+            _check_elsewhere(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         before: list[str] = []
         found = command
@@ -130,6 +156,7 @@ class CommandGroup(click.Group):
             before.append(rest[0])
             found, rest = inner, rest[1:]
         if isinstance(found, click.Group):
+            _check_elsewhere(ctx, " ".join([name or "", *before, *rest[:1]]))
             _check_command_first(ctx, " ".join(["standfast", name or "", *before]), found, rest)
         elif found is not None:
             rest = take_application(ctx, found, rest)
@@ -142,7 +169,8 @@ class CommandGroup(click.Group):
                 return super().invoke(ctx)
         except StandfastError as error:
             click.echo(f"standfast: {error_line(error, store_words())}", err=True)
-            ctx.exit(exit_code(error))
+            moved = isinstance(error, StoreMoved) and ctx.invoked_subcommand in PROCESSES
+            ctx.exit(MOVED if moved else exit_code(error))
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
 
@@ -203,7 +231,9 @@ def error_line(error: StandfastError, store: str = "") -> str:
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
         parts.append("nothing was changed")
     parts += [escaped(note) for note in getattr(error, "__notes__", ())]
-    parts += [escaped(hint.format(store=store)) for kind, hint in NEXT.items() if isinstance(error, kind)][:1]
+    home = shlex.quote(getattr(error, "home", ""))
+    hints = [hint for kind, hint in NEXT.items() if isinstance(error, kind)]
+    parts += [escaped(hint.format(store=store, home=home)) for hint in hints[:1]]
     return "; ".join(parts)
 
 
@@ -268,8 +298,7 @@ def look_into(sf: Standfast, question: Question[Answer]) -> Answer:
 
 
 def _log(sf: Standfast) -> None:
-    url, file = sf.settings.url.value, sf.settings.audit_file.value
-    logs.start_quietly(sf.settings.log.value, heads_in_file=file is not None or not url.startswith("postgres"))
+    logs.start_quietly(sf.settings.log.value)
 
 
 async def _ask(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:

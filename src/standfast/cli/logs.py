@@ -125,12 +125,12 @@ def kept_while_importing(level: str) -> Iterator[EarlyLines]:
             early.write()
 
 
-def start_quietly(style: str, *, heads_in_file: bool) -> None:
-    """Start logging for a command that answers and ends: someone who asked for no log need not read audit chain heads.
+def start_quietly(style: str) -> None:
+    """Start logging for a command that answers and ends: only who asks for a log reads the heads of the audit chain.
 
-    If no file has those heads, a program's log is the only place for them.
+    The next server or worker that decides anything notes a later head, which covers the links of the command, too.
     """
-    if style == "auto" and (heads_in_file or sys.stderr.isatty()) and not logging.root.handlers:
+    if style == "auto" and not logging.root.handlers:
         logging.getLogger(AUDIT).setLevel(logging.WARNING)
     start(style)
 

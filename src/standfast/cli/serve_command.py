@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -17,15 +20,20 @@ from standfast import settings
 from standfast.application import Standfast
 from standfast.cli import logs
 from standfast.cli.applications import application
-from standfast.cli.group import shared
+from standfast.cli.group import MOVED, shared
 from standfast.cli.worker_command import for_suspects
-from standfast.errors import ConfigurationError
+from standfast.concurrency.loops import Loop
+from standfast.errors import ConfigurationError, StoreMoved, StoreUnavailable
 from standfast.portable import forget_signal, on_signal
 from standfast.spine.accept import user
+from standfast.wings.alerts.surfaces import QUEUE
 from standfast.wings.ingest.verbs import check
+from standfast.worker.moved_store import MovedStore
 
 if TYPE_CHECKING:
     from standfast.server.app import Server
+
+log = logging.getLogger("standfast.server")
 
 FIRST = "first"
 """The name of the token that the first `serve` creates."""
@@ -46,6 +54,8 @@ OWN_FILES = 256
 """Files that the store, the worker and its jobs may have open besides the server's connections."""
 LOOK_FOR_GARBAGE = 5_000
 """New objects after which the server's garbage collector runs; Python's default is 700."""
+LOOK_AT_STORE = 2.0
+"""Seconds between two looks whether the store has moved."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - the user asked for it
 """Hosts that stand for every address, and the address at which a local browser reaches each."""
@@ -77,11 +87,15 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
     logs.start(sf.settings.log.value, as_json=as_json, level=sf.settings.log_level.value)
     early.write()
     suspects = for_suspects(app, url) if worker else None
-    asyncio.run(_serve(sf, Server(sf, hosts=(host,)), host, port, suspects))
+    if asyncio.run(_serve(sf, Server(sf, hosts=(host,)), host, port, suspects)):
+        sys.exit(MOVED)
 
 
-async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: Sequence[str] | None) -> None:
-    """Serve until signalled. If given a command that runs suspects, run jobs too."""
+async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: Sequence[str] | None) -> bool:
+    """Serve until signalled, or until the store has moved; return whether it has.
+
+    If given a command that runs suspects, run jobs too.
+    """
     import uvicorn  # noqa: PLC0415 - an extra
 
     from standfast.server.connections import Connections  # noqa: PLC0415 - likewise
@@ -106,6 +120,7 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
         serving.handle_exit(number, None)
 
     serving.capture_signals = lambda: _ending(stop)  # type: ignore[method-assign]
+    moved = MovedStore()
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(_listening(host, port))
         await stack.enter_async_context(sf)
@@ -116,7 +131,24 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
         await _greet(sf, server, address_of(host, listening.getsockname()[1]))
         if host in EVERYWHERE and "*" not in sf.settings.hosts:
             click.echo(f"standfast: {AT_OTHER_NAMES}", err=True)
+        looking = Loop("look at the store", LOOK_AT_STORE, moved.watched(partial(_look, sf)))
+        looking.start()
+        stack.push_async_callback(looking.stop)
+        ending = asyncio.create_task(moved.came())
+        ending.add_done_callback(lambda came: None if came.cancelled() else stop(signal.SIGTERM, None))
+        stack.callback(ending.cancel)
         await serving.serve([listening])
+    return moved.to is not None
+
+
+async def _look(sf: Standfast) -> None:
+    """Read something, which fails once the store has moved; that it is away is said elsewhere."""
+    try:
+        await sf.queues.published(QUEUE)
+    except StoreMoved:
+        raise
+    except StoreUnavailable as error:
+        log.debug("the store does not answer: %s", error)
 
 
 def _room(connections: int) -> int:

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from standfast import settings
+from standfast.application.usual_spool import usual_spool
 from standfast.cli.applications import settings_for
 from standfast.cli.group import NoStore, ask, error_line, look, shared
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
@@ -38,8 +39,8 @@ def migrate(*, url: str | None, as_json: bool) -> None:
 def config(*, url: str | None, as_json: bool) -> None:
     """Show every setting of this directory and where it comes from; secrets are hidden.
 
-    Of what other processes published, only the default of `replay` is shown, where the file names none: the rules in
-    force are in `standfast queue list --json`.
+    Of a queue, only the rules in the settings file are shown, and of what other processes published, only the default
+    of `replay`, where the file names none: the rules in force are in `standfast queue list --json`.
     """
     tree = _effective(settings_for(url))
     if tree["settings"]["replay"].source == "default":
@@ -89,9 +90,10 @@ def _effective(found: Settings) -> dict[str, dict[str, Any]]:
     """Return every setting with its source."""
     plain = {name: value for name, value in msgspec.structs.asdict(found).items() if isinstance(value, Setting)}
     plain["url"] = Setting(settings.without_password(found.url.value), found.url.source)
+    if found.spool.value is None:
+        plain["spool"] = Setting(usual_spool(found.url.value), found.spool.source)
     queues = {
-        name: {rule: Setting(value, found.source(name, rule)) for rule, value in msgspec.to_builtins(rules).items()}
-        for name, rules in found.queues.items()
+        name: {rule: Setting(value, "file") for rule, value in rules.items()} for name, rules in found.named().items()
     }
     written = {"commands": found.commands, "ingest": found.ingest, "notify": found.notify.get("surfaces", {})}
     return {"settings": plain, "queues": queues, **{name: _written(tables) for name, tables in written.items()}}

@@ -13,7 +13,7 @@ import click
 from standfast import settings
 from standfast.cli import logs
 from standfast.cli.applications import application
-from standfast.cli.group import FAILED, shared
+from standfast.cli.group import DONE, FAILED, MOVED, shared
 from standfast.cli.parameters import duration, memory, names, number_of_processes
 from standfast.portable import CAN_RUN_CHILDREN
 from standfast.worker.changed_files import ChangedFiles
@@ -22,6 +22,8 @@ from standfast.worker.service import ProcessOptions
 from standfast.worker.supervisor import Plan, Supervisor, alive_file_of
 from standfast.worker.worker import GRACE, SLOTS
 
+CODE_OF = {"deaths": FAILED, "moved": MOVED}
+"""The exit code for each ending that is not as it should be."""
 AT_LEAST_1 = click.IntRange(min=1)
 
 
@@ -75,7 +77,7 @@ def worker(*, app: str | None, url: str | None, as_json: bool, suspects_of: int 
     ending = sf.run_worker(queues, **slots, grace=grace, suspects=command, process=process)
     if ending == "recycle":
         _start_anew(given["supervised"])
-    sys.exit(FAILED if ending == "deaths" else 0)
+    sys.exit(CODE_OF.get(ending, DONE))
 
 
 def _keep_to_this_process(*descriptors: int | None) -> None:

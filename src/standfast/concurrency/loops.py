@@ -10,6 +10,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from standfast.concurrency.store_moved import tell_moved
+from standfast.errors import StoreMoved
+
 log = logging.getLogger("standfast.worker")
 
 Answer = TypeVar("Answer")
@@ -28,6 +31,10 @@ class Guard:
         """Run the task; return whether it succeeded."""
         try:
             await do()
+        except StoreMoved as error:
+            self.failures += 1
+            tell_moved(error)
+            return False
         except Exception:  # the loop guard: a loop that ended would silently leave its work undone
             self.failures += 1
             log.exception("the %s failed (%d times so far) and will try again", self._name, self.failures)

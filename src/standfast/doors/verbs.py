@@ -96,6 +96,7 @@ _WORK = (
         "begin",
         "resolve_handler",
         "full_id",
+        "unknown_job",
         "snapshot",
         "exists",
         "count_ignored",

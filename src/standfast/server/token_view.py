@@ -127,7 +127,7 @@ def stats_for(found: Found, grant: Grant) -> Found:
     workers = workers_for(found["workers"], grant)
     depths = {name: each["due"] for name, each in queues.items()}
     about = {"queue_depths": depths, "worker_running": bool(workers), "workers": workers, "counters": dict(counters)}
-    unknown: Found = {"oldest_pending_seconds": None, "next_retry_at": None, "gates": [], "spool": None}
+    unknown: Found = {"oldest_pending_seconds": None, "next_retry_at": None, "gates": [], "spool": None, "outboxes": []}
     return {**_totals(queues.values()), **about, "queues": queues, **unknown}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from standfast.application import Standfast
-from standfast.errors import UnknownJob, UnknownRequest
+from standfast.errors import UnknownRequest
 from standfast.server.auth import reaches
 from standfast.server.token_view import health_for, may_read
 from standfast.views import JobView
@@ -23,7 +23,7 @@ async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
     """Find a job, which must exist."""
     found = await perhaps_job(sf, grant, named)
     if found is None:
-        raise UnknownJob.for_id(named)
+        raise await sf.unknown_job(named)
     return found
 
 
@@ -31,7 +31,7 @@ async def snapshot(sf: Standfast, grant: Grant, named: str) -> Snapshot:
     """Find a job, which must exist, with what explains it at the same moment."""
     found = await sf.snapshot(named)
     if found is None or not _reached(found.job, grant):
-        raise UnknownJob.for_id(named)
+        raise await sf.unknown_job(named)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
@@ -23,8 +22,6 @@ from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.worker.claims_ahead import ClaimsAhead
 from standfast.worker.planned_looks import PlannedLooks
 from standfast.worker.total_slots import TotalSlots
-
-log = logging.getLogger("standfast.worker")
 
 MOST_PER_CLAIM = 512
 """The most jobs that one claim takes, so that a lone enqueue never waits long behind it."""
@@ -59,6 +56,7 @@ class Claimer:
         readiness: Readiness,
         policy: KnownPolicy | None = None,
         suspects: Callable[[tuple[str, ...]], None] = lambda _queues: None,
+        refused: Callable[[StoreUnavailable], None],
     ) -> None:
         self._store = store
         self._worker = worker
@@ -89,6 +87,7 @@ class Claimer:
         self._stopped = False
         self._suspects = suspects
         """Called with the queues that have suspects, which ordinary claims skip."""
+        self._refused = refused
         self._suspects_only = False
         self._guard = Guard("claimer")
 
@@ -313,7 +312,7 @@ class Claimer:
             answers.append(result)
             hungry = self._take(request, result)
         except StoreUnavailable as error:
-            log.warning("nothing can be claimed now: %s", error)
+            self._refused(error)
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:
             self._hungry |= hungry

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 
 from standfast.concurrency.guarded import call_guarded
-from standfast.errors import StandfastError, StoreUnavailable
+from standfast.concurrency.store_moved import tell_moved
+from standfast.errors import StandfastError, StoreMoved, StoreUnavailable
 from standfast.job import Claim
 from standfast.store.store import Store
 from standfast.worker import upkeep
@@ -111,6 +112,9 @@ class Heartbeat:
         Whatever the error is, the beats go on: without them every job held here lapses, and runs a second time.
         """
         self.failures += 1
+        if isinstance(error, StoreMoved):
+            tell_moved(error)
+            return self.every
         trouble = f"{type(error).__name__}: {error}"
         if trouble != self._trouble:
             level, trace = (logging.WARNING, None) if isinstance(error, StandfastError) else (logging.ERROR, error)

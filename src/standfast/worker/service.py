@@ -26,8 +26,8 @@ log = logging.getLogger("standfast.worker")
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 READY = b"r"
 """What a worker process writes to the process that started it, once it can claim."""
-Ending = Literal["stopped", "recycle", "deaths"]
-"""Why a worker process ends: it was told to or is done; it starts anew; it is done and some of its jobs died."""
+Ending = Literal["stopped", "recycle", "deaths", "moved"]
+"""Why a worker process ends: it was told to or is done; it starts anew; some of its jobs died; its store has moved."""
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,14 +122,37 @@ async def work_until_signalled(
 
 
 async def _until_over(worker: Worker, options: ProcessOptions, signals: Signals) -> Ending:
-    """Wait until the worker is told to stop or has done its part; return why it ends."""
+    """Wait until the worker is told to stop, has done its part, or its store has moved; return why it ends."""
+    if not await signals.unless_they_come(_first_of(_own_part(worker, options), worker.moved.came())):
+        return "stopped"
+    if worker.moved.to is not None:
+        return "moved"
     if options.once:
-        done = await signals.unless_they_come(worker.finish_due())
-        return "deaths" if done and worker.ends.died else "stopped"
-    if options.recycling:
-        return "recycle" if await signals.unless_they_come(_until_recycled(worker, options.recycling)) else "stopped"
-    await signals.came.wait()
-    return "stopped"
+        return "deaths" if worker.ends.died else "stopped"
+    return "recycle"
+
+
+async def _own_part(worker: Worker, options: ProcessOptions) -> None:
+    """Do what the process is there for; most processes go on for ever."""
+    if options.once:
+        await worker.finish_due()
+    elif options.recycling:
+        await _until_recycled(worker, options.recycling)
+    else:
+        await worker.moved.came()
+
+
+async def _first_of(*work: Awaitable[Any]) -> None:
+    """Wait for the first of these to be done, and cancel the others."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.wait(tasks)
+    for each in done:
+        each.result()
 
 
 async def _until_recycled(worker: Worker, recycling: Recycling) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.concurrency.store_moved import EXIT_CODE as MOVED
 from standfast.portable import on_signal
 from standfast.worker.alive_file import WITHIN, kept_alive, why_not_alive
 
@@ -142,6 +143,9 @@ class Supervisor:
         if worker.told_to_stop:
             if self._stopping.is_set() and code and (ready or code != -signal.SIGTERM):
                 self._code = self._code or 1
+        elif code == MOVED:
+            log.error("the store of worker process %d has moved; all of them end", worker.place)
+            self._stop(MOVED)
         elif self._plan.changed is not None and not ready:
             log.error("worker process %d %s; it starts again when a file changes", worker.place, how(code))
             await self._until(self._news)

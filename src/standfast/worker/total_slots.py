@@ -7,7 +7,16 @@ from math import inf
 
 from msgspec.structs import replace
 
+from standfast.errors import ConfigurationError
 from standfast.spine.claim_requests import QueueDemand
+
+
+def check_slots(concurrency: int, total: int | None) -> None:
+    """Refuse a worker without slots."""
+    if concurrency < 1:
+        raise ConfigurationError(f"concurrency must be at least 1 slot per queue, not {concurrency!r}")
+    if total is not None and total < 1:
+        raise ConfigurationError(f"total must be at least 1 slot over all queues, not {total!r}")
 
 
 class TotalSlots:

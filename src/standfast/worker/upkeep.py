@@ -26,6 +26,8 @@ from standfast.wings.policy.scripts import StoredPolicy, stored_policy
 from standfast.wings.queues import ages
 from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
+from standfast.wings.relay.outbox_marks import KEPT as OUTBOX_KEPT
+from standfast.wings.relay.outbox_marks import OUTBOX
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.workflows import graphs
@@ -298,6 +300,7 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
+        yield "forget_marks", {"mark": OUTBOX, "before": now - OUTBOX_KEPT}
         uncounted = yield from forget_counts(limit)
         answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows, tallies, uncounted) >= limit)
     return answers

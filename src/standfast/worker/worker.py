@@ -17,7 +17,7 @@ import msgspec
 
 from standfast.concurrency.loops import Guard, Loop
 from standfast.concurrency.threads import run_in_thread
-from standfast.errors import ConfigurationError, StoreUnusable
+from standfast.errors import StoreUnusable
 from standfast.job import Claim
 from standfast.portable import CAN_RUN_CHILDREN
 from standfast.rules import QueueRules
@@ -46,6 +46,7 @@ from standfast.worker.heartbeat import BEATS_PER_LEASE, LONGEST_BEAT, MARGIN, He
 from standfast.worker.life_hooks import LifeHooks
 from standfast.worker.loop_watch import Watch
 from standfast.worker.middleware import Middleware
+from standfast.worker.moved_store import MovedStore
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.reconcile import Comparison
@@ -53,7 +54,7 @@ from standfast.worker.redriver import EVERY as REDRIVE_EVERY
 from standfast.worker.redriver import Redriver
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.total_slots import TotalSlots
+from standfast.worker.total_slots import TotalSlots, check_slots
 from standfast.worker.unserved_queues import warn_of_unserved
 from standfast.worker.upkeep import Beat, PruneRequest, SweepRequest, WorkerCard
 from standfast.worker.worker_statement import comparable
@@ -101,10 +102,7 @@ class Worker:
         life: LifeHooks | None = None,
         middleware: Middleware | None = None,
     ) -> None:
-        if concurrency < 1:
-            raise ConfigurationError(f"concurrency must be at least 1 slot per queue, not {concurrency!r}")
-        if total is not None and total < 1:
-            raise ConfigurationError(f"total must be at least 1 slot over all queues, not {total!r}")
+        check_slots(concurrency, total)
         lanes = registry.lanes(queues)
         beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in declared.rules.values())])
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
@@ -118,6 +116,7 @@ class Worker:
         """The queues it was asked to serve without having a handler for them."""
         self._life = life or LifeHooks()
         self._hooks_ran = False
+        self.moved = MovedStore()
         claimer = self._claimer = self._new_claimer(lanes, concurrency, total, doors, readiness)
         run = partial(Executor, store, registry, verifier, tracing=tracing, middleware=middleware, halt=claimer.halt)
         self._executor = run(claimer.note_freed, owner=self.id, policy=policy.known, doubted=readiness.doubt)
@@ -137,6 +136,7 @@ class Worker:
         self._suspects = self._made_suspects(suspects)
         self._suspects_only = suspects_only
         self._loops = [] if suspects_only else [*self._made_loops(beat, prune), self._timetable, *beside]
+        self.moved.stops(claimer, self._heartbeat, self._loops)
         self._comparison = Comparison(self._executor)
         self._seen: tuple[journal_scripts.JournalEnd, int] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -166,6 +166,7 @@ class Worker:
             readiness=readiness,
             policy=self._policy.known,
             suspects=lambda queues: self._suspects.hear(queues),  # noqa: PLW0108 - likewise
+            refused=self.moved.refused,
         )
 
     def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
@@ -183,7 +184,7 @@ class Worker:
             self._suspects,
             Loop("pruner", PRUNE_EVERY, Pruner(self._store, prune).prune),
             Loop("backlog", beat, partial(catch_up, self._store)),
-            Loop("poll", POLL_EVERY, self._poll),
+            Loop("poll", POLL_EVERY, self.moved.watched(self._poll)),
             Loop("redriver", REDRIVE_EVERY, self._redriver.go_on),
             Loop("replayer", REDRIVE_EVERY, self._redriver.replay),
         ]

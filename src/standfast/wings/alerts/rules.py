@@ -33,6 +33,7 @@ SEVERITY = {
     AlertKind.OVERDUE: 0.5,
     AlertKind.IDLE: 0.4,
     AlertKind.DEAD_SINK: 0.5,
+    AlertKind.OUTBOX: 0.8,
     AlertKind.LOW_DISK: 1.0,
 }
 """How severe each kind is at its threshold."""

@@ -30,6 +30,7 @@ class AlertKind(StrEnum):
     OVERDUE = "overdue"
     IDLE = "zero_activity"
     DEAD_SINK = "dead_sink"
+    OUTBOX = "outbox_not_relayed"
     LOW_DISK = "low_disk"
 
 
@@ -44,6 +45,7 @@ ADVICE = {
     AlertKind.OVERDUE: "A plain function cannot be stopped; see what it waits for, or restart its worker",
     AlertKind.IDLE: "No job of this queue has started for that long; check that its producer still runs",
     AlertKind.DEAD_SINK: "Look at the address and its secret in [notify], then replay: standfast dead list",
+    AlertKind.OUTBOX: "Start a worker of the application that declares this outbox: standfast worker app:sf",
     AlertKind.LOW_DISK: "Free some space: new work is refused, and soon nothing more is started",
 }
 """What to do about each, in one line."""

@@ -15,7 +15,7 @@ from standfast.wings.audit.words import KINDS
 from standfast.wings.records.figures import count_of
 
 COLUMNS = ("seq", "at", "kind", "job", "by", "what")
-TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
+TOLD_APART = frozenset({"seq", "at", "kind", "job", "by"})
 
 
 @click.group()
@@ -90,7 +90,8 @@ def _anchored(first: int | None, last: int | None) -> str:
 
 
 def _row(entry: dict[str, Any]) -> list[str | Cell]:
-    rest = [f"{name}={as_text(value)}" for name, value in entry.items() if name not in TOLD_APART]
+    apart = TOLD_APART | {"queue"} if "job" in entry else TOLD_APART  # a job's queue is one look away
+    rest = [f"{name}={as_text(value)}" for name, value in entry.items() if name not in apart]
     at = entry["at"][:19].replace("T", " ") + "Z"
     about = [entry["kind"], entry.get("job", ""), entry.get("by", "")]
     return [Cell(str(entry["seq"]), "dim"), at, *about, " ".join(rest)]

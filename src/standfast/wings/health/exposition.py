@@ -34,7 +34,11 @@ class Gauge(NamedTuple):
 
 
 QUEUE_GAUGES = (
-    Gauge("oldest_due_seconds", "How long the oldest due job has been due.", lambda each: each.oldest_seconds),
+    Gauge(
+        "oldest_due_seconds",
+        "How long the job that is due longest has been due, also one at a gate.",
+        lambda each: each.oldest_seconds,
+    ),
     Gauge("queue_idle_seconds", "Time since anything of the queue was started.", lambda each: each.idle_seconds),
     Gauge("queue_workers", "Live workers that serve the queue.", lambda each: each.workers),
     Gauge("queue_paused", "1 if the queue is paused.", lambda each: each.paused),
@@ -158,7 +162,10 @@ class _Scrape(Collector):
         sinks = _gauge("sink_failing_seconds", "How long a surface has taken nothing.", "surface")
         for name, seconds in found.sinks:
             sinks.add_metric([name], seconds)
-        yield from (state, failures, sinks)
+        outboxes = _gauge("outbox_unrelayed_seconds", "How long jobs have waited there that nothing relays.", "outbox")
+        for name, seconds in found.outboxes[:MOST_SUBJECTS]:
+            outboxes.add_metric([name], seconds)
+        yield from (state, failures, sinks, outboxes)
 
 
 def _weight(named: tuple[str, QueueMeasures]) -> tuple[int, int, int, str]:

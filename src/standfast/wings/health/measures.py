@@ -14,6 +14,7 @@ from standfast.wings.alerts.words import AlertKind, OpenAlert
 from standfast.wings.audit import scripts as audit
 from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
+from standfast.wings.health.outbox_status import statuses
 from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
 from standfast.wings.limits import words as gates
 from standfast.wings.relay.verbs import SpoolStatus
@@ -27,7 +28,7 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     """How many notices there were, by kind."""
     oldest_seconds: float
-    """How long the oldest due job has been due."""
+    """How long the job that is due longest has been due, whether it could start or waits at a gate."""
     idle_seconds: float | None
     workers: int
     paused: bool
@@ -53,6 +54,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     sweep_age: float | None = None
     spool: tuple[int, float] | None = None
     """Jobs that wait on this host for the store, and how many seconds the oldest has waited."""
+    outboxes: tuple[tuple[str, float], ...] = ()
+    """Outboxes in other databases, and for how many seconds jobs have waited there that nothing relays."""
     disk_free: int | None = None
     wal_bytes: int | None = None
     audit_head: int = 0
@@ -83,9 +86,11 @@ async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
         store.location.free_bytes(),
     )
     counts: dict[str, dict[str, Any]] = stats["queues"]
+    waited = {each.name: store.now() - each.oldest_due_at for each in facts.queues if each.oldest_due_at is not None}
     return Measures(
         queues={
-            each.queue: _queue(each, counts.get(each.queue, {}), timings.get(each.queue)) for each in judged.queues
+            each.queue: _queue(each, counts.get(each.queue, {}), timings.get(each.queue), waited.get(each.queue, 0.0))
+            for each in judged.queues
         },
         breakers=tuple(
             (row.key.removeprefix("breaker:"), gates.blocks(row), row.used)
@@ -95,6 +100,10 @@ async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
         workers=len(facts.workers),
         sweep_age=judged.sweep_age,
         spool=None if spooled is None else _spool(spooled),
+        outboxes=tuple(
+            (each.database, each.unrelayed_seconds)
+            for each in statuses(facts.upkeep, (), now=store.now(), skew=store.skew())
+        ),
         disk_free=free if free < BOUNDLESS else None,
         wal_bytes=store.location.wal()[0] if free < BOUNDLESS else None,
         audit_head=0 if head is None else head.head.seq,
@@ -111,13 +120,13 @@ def _alert(alert: OpenAlert, skew: float) -> tuple[str, str, str, float]:
     return alert.kind, alert.queue, alert.subject, alert.started_at + skew
 
 
-def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None) -> QueueMeasures:
+def _queue(facts: QueueFacts, counts: dict[str, Any], timing: Timing | None, waited: float) -> QueueMeasures:
     doing = {state: counts.get(state, 0) for state in ("scheduled", "parked", "waiting", "running")}
     letters = {"dead": facts.letters - facts.held, "held": facts.held, "awaiting_consent": facts.awaiting_consent}
     return QueueMeasures(
         jobs={"due": facts.due, **doing, **letters},
         counters=counts.get("counters", {}),
-        oldest_seconds=facts.oldest_due_seconds or 0.0,
+        oldest_seconds=waited,
         idle_seconds=facts.idle_seconds,
         workers=facts.live_workers,
         paused=facts.paused,

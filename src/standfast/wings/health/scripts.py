@@ -42,6 +42,8 @@ class QueueRow(NamedTuple):
     """How many of these began to wait in the last ten minutes."""
     pause: Pause | None = None
     """Who paused it, if it is paused and that is known."""
+    oldest_due_at: float | None = None
+    """Since when its oldest due job has been due, whether it could start now or waits at a gate."""
 
 
 Silent = dict[str, int]
@@ -142,6 +144,8 @@ DEFERRED_LONG = 3600.0
 """Seconds after which a job that a gate holds back is named in health."""
 
 
+MOST_OF_LANE, FIRST_OF_GATE = 20, 3
+"""How many jobs at each end of a lane, and how many at a gate, are read to find the oldest due one."""
 LOOKED_AT = 2_000
 """How many jobs of each kind are examined for silence, and for undeclared handlers; likewise lanes and gates."""
 
@@ -183,6 +187,9 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
     rows = yield "queue_facts", {}
     counts = yield from job_counts(now)
     late: dict[str, float] = dict((yield "late_since", {"now": now, "most": LOOKED_THROUGH}))
+    share = max(1, min(MOST_OF_LANE, LOOKED_THROUGH // max(1, len(lanes))))
+    ends = {"lanes": text(lanes), "share": share, "first": FIRST_OF_GATE, "most": LOOKED_AT, "now": now}
+    due: dict[str, float] = dict((yield "longest_due", ends))
     asks = yield from asks_by_queue(now - GROWTH_WITHIN)
     waiting = oldest(lanes)
     kept = (yield from pauses()) if any(paused for _, _, paused, *_ in rows) else {}
@@ -193,7 +200,8 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
         oldest_ready = min(ages, default=None)
         pause = kept.get(name) if paused else None
         known_facts = (name, published, paused, claimed_at, here, oldest_ready, known)
-        found.append(QueueRow(*known_facts, *asks.get(name, (0, 0)), pause))
+        oldest_due = min([at for at in (due.get(name), late.get(name)) if at is not None], default=None)
+        found.append(QueueRow(*known_facts, *asks.get(name, (0, 0)), pause, oldest_due))
     return found
 
 

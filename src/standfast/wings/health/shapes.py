@@ -86,6 +86,16 @@ class Spool(SpoolSummary):
     entries: list[SpoolEntry]
 
 
+class ShownOutbox(TypedDict):
+    """An outbox in another database. Only a process that declares it can count its jobs; for others `jobs` is null."""
+
+    database: str
+    jobs: int | None
+    oldest_seconds: float | None
+    relayed_seconds_ago: float | None
+    problem: str | None
+
+
 class Stats(TypedDict):
     """Counts of what the store has now, and of what happened so far."""
 
@@ -103,6 +113,7 @@ class Stats(TypedDict):
     queues: dict[str, QueueCounts]
     gates: list[ShownGate]
     spool: Spool | None
+    outboxes: list[ShownOutbox]
 
 
 class Health(TypedDict):
@@ -116,3 +127,4 @@ class Health(TypedDict):
     issues: list[str]
     alerts: list[ShownAlert]
     spool: SpoolSummary | None
+    outboxes: list[ShownOutbox]

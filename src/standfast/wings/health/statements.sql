@@ -69,6 +69,50 @@ SELECT queue, min(due_at) FROM (
   ORDER BY due_at LIMIT :most
 ) AS late GROUP BY queue
 
+-- name: longest_due
+-- By queue, since when the oldest due job has been due, claimable or parked at a gate. A gate that lets a job go on makes it
+-- claimable anew, behind others: so both ends of each lane are read, and the first jobs of each gate, a limited number of each.
+WITH RECURSIVE parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate)
+  FROM parked WHERE parked.gate IS NOT NULL LIMIT :most
+)
+SELECT queue, min(due_at) FROM (
+  SELECT j.queue, j.due_at FROM json_each(:lanes) AS lane CROSS JOIN job AS j ON j.n IN (
+    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = lane.value->>0 AND handler = lane.value->>1
+      AND priority = lane.value->>2 ORDER BY ready_at, n LIMIT :share)
+  UNION ALL
+  SELECT j.queue, j.due_at FROM json_each(:lanes) AS lane CROSS JOIN job AS j ON j.n IN (
+    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = lane.value->>0 AND handler = lane.value->>1
+      AND priority = lane.value->>2 ORDER BY ready_at DESC, n DESC LIMIT :share)
+  UNION ALL
+  SELECT j.queue, j.due_at FROM parked CROSS JOIN job AS j ON j.n IN (
+    SELECT n FROM job WHERE state = 'queued' AND parked_on = parked.gate ORDER BY n LIMIT :first)
+) AS waiting WHERE due_at <= :now GROUP BY queue
+
+-- name: longest_due (postgres)
+WITH RECURSIVE all_parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > all_parked.gate)
+  FROM all_parked WHERE all_parked.gate IS NOT NULL
+), parked AS MATERIALIZED (
+  SELECT gate FROM all_parked LIMIT :most
+)
+SELECT queue, min(due_at) FROM (
+  SELECT j.queue, j.due_at FROM jsonb_array_elements(:lanes::jsonb) AS lane CROSS JOIN LATERAL (
+    SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = lane->>0 AND handler = lane->>1
+      AND priority = (lane->>2)::integer ORDER BY ready_at, n LIMIT :share) AS j
+  UNION ALL
+  SELECT j.queue, j.due_at FROM jsonb_array_elements(:lanes::jsonb) AS lane CROSS JOIN LATERAL (
+    SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = lane->>0 AND handler = lane->>1
+      AND priority = (lane->>2)::integer ORDER BY ready_at DESC, n DESC LIMIT :share) AS j
+  UNION ALL
+  SELECT j.queue, j.due_at FROM parked CROSS JOIN LATERAL (
+    SELECT queue, due_at FROM job WHERE state = 'queued' AND parked_on = parked.gate ORDER BY n LIMIT :first) AS j
+) AS waiting WHERE due_at <= :now GROUP BY queue
+
 -- name: unknown_handlers
 -- The undeclared handlers that waiting jobs name: for claimable jobs in all lanes, for other jobs among a limited number of
 -- those that come due first or are parked.

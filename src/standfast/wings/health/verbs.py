@@ -16,9 +16,11 @@ from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.phrasing import shown
 from standfast.wings.alerts.words import Condition, Key
 from standfast.wings.calls.words import CALLER
+from standfast.wings.health import outbox_status
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.differing_declarations import conflicts, overruled
 from standfast.wings.health.marks import blocked_by, lately
+from standfast.wings.health.outbox_status import OutboxStatus
 from standfast.wings.health.rules import (
     DENIALS_WITHIN,
     GROWTH_WITHIN,
@@ -45,6 +47,7 @@ from standfast.wings.queues.pauses import Pause
 from standfast.wings.records.view import moments
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.rules import issues_of_halts
+from standfast.wings.relay.outboxes import CountedOutbox
 from standfast.wings.relay.stuck import STUCK
 from standfast.wings.relay.stuck import issues as issues_of_outboxes
 from standfast.wings.relay.verbs import SpoolStatus, server_message
@@ -84,16 +87,31 @@ async def observe(store: Store) -> tuple[Facts, StoreFacts]:
 
 async def wrong_now(store: Store) -> dict[Key, Condition]:
     """Return everything that is wrong just now and is an alert."""
-    _, facts = await observe(store)
-    return conditions(facts)
-
-
-async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, Any]:
-    """Judge the store by what it holds. Any process gives the same answer, except for jobs that wait on its host."""
     facts, judged = await observe(store)
+    return _wrong(judged, _outboxes(store, facts))
+
+
+def _wrong(judged: StoreFacts, outboxes: Sequence[OutboxStatus]) -> dict[Key, Condition]:
+    return {**conditions(judged), **{each.key: each for each in outbox_status.conditions(outboxes)}}
+
+
+def _outboxes(store: Store, facts: Facts, counted: Sequence[CountedOutbox] = ()) -> list[OutboxStatus]:
+    return outbox_status.statuses(facts.upkeep, counted, now=store.now(), skew=store.skew())
+
+
+async def health(
+    store: Store, spooled: SpoolStatus | None = None, counted: Sequence[CountedOutbox] = ()
+) -> dict[str, Any]:
+    """Judge the store by what it holds. Any process gives the same answer, except for jobs that wait on its host.
+
+    `counted` are the outboxes that this process can look into; of others it knows what the store knows.
+    """
+    facts, judged = await observe(store)
+    outboxes = _outboxes(store, facts, counted)
     found = [f"store: {store.trouble}"] if store.trouble else []
     if spooled is not None and spooled.issue:
         found.append(spooled.issue)
+    found += [each.issue for each in outboxes if each.issue is not None]
     found += issues(judged)
     found += issues_of_outboxes(lately(facts, STUCK, store.now()))
     strain = await store.read(health_scripts.strain(store.now()))
@@ -115,8 +133,9 @@ async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, 
         "total_awaiting_consent": sum(queue.awaiting_consent for queue in facts.queues),
         "paused_queues": sum(bool(queue.paused) for queue in facts.queues),
         "issues": found,
-        "alerts": shown(await store.read(alerts.standing()), store.skew(), conditions(judged)),
+        "alerts": shown(await store.read(alerts.standing()), store.skew(), _wrong(judged, outboxes)),
         "spool": spooled and spooled.summary(),
+        "outboxes": [each.display() for each in outboxes],
     }
 
 
@@ -132,14 +151,17 @@ def store_away(error: StoreUnavailable | WrongAddress, spooled: SpoolStatus | No
         "issues": [f"store: {server_message(error)}", *([issue] if issue else [])],
         "alerts": [],
         "spool": None if spooled is None else spooled.summary(),
+        "outboxes": [],
     }
 
 
-async def stats(store: Store, spooled: SpoolStatus | None = None) -> dict[str, Any]:
+async def stats(
+    store: Store, spooled: SpoolStatus | None = None, counted: Sequence[CountedOutbox] = ()
+) -> dict[str, Any]:
     """Show counts: what the store has now, and what happened so far."""
     facts, counters = await _survey(store)
     now, skew = store.now(), store.skew()
-    oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
+    oldest = min((queue.oldest_due_at for queue in facts.queues if queue.oldest_due_at is not None), default=None)
     return {
         "total_pending": sum(queue.counts.due for queue in facts.queues),
         "total_processing": sum(queue.counts.running for queue in facts.queues),
@@ -155,6 +177,7 @@ async def stats(store: Store, spooled: SpoolStatus | None = None) -> dict[str, A
         "queues": _counts(facts, counters, store.skew()),
         "gates": [_gate(row, now, skew) for row in facts.gates],
         "spool": spooled and spooled.display(),
+        "outboxes": [each.display() for each in _outboxes(store, facts, counted)],
     }
 
 

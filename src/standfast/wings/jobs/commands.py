@@ -15,7 +15,6 @@ from standfast.cli.progress_bar import ShowShare, share_bar
 from standfast.cli.sheets import sheet, show_page
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.words import now
-from standfast.errors import UnknownJob
 from standfast.lifecycle import State
 from standfast.printable import escaped
 from standfast.views import JobView
@@ -139,7 +138,7 @@ async def _wait(sf: Standfast, job_id: str, seconds: float, show_share: ShowShar
 async def _find(sf: Standfast, job_id: str) -> JobView:
     found = await sf.status(job_id)
     if found is None:
-        raise UnknownJob.for_id(job_id)
+        raise await sf.unknown_job(job_id)
     return found
 
 

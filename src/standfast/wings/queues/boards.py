@@ -36,6 +36,9 @@ def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
     if (counted["spool"] or {}).get("depth"):
         rows = [_spool_row(entry) for entry in counted["spool"]["entries"]]
         tables.append(Table(rows, ("job", "queue", "waits for", "why it is not in the store"), "Spool"))
+    if counted.get("outboxes"):
+        rows = [_outbox_row(each) for each in counted["outboxes"]]
+        tables.append(Table(rows, ("outbox", "jobs that wait", "oldest", "last relayed"), "Outboxes"))
     if counted.get("gates"):
         rows = [[gate["key"], *_gate_state(gate)] for gate in counted["gates"]]
         tables.append(Table(rows, ("gate", "state", "opens in"), "Limits, rates, breakers and gates"))
@@ -141,6 +144,18 @@ def _working_row(worker: dict[str, Any], now: datetime) -> list[str | Cell]:
 
 def _spool_row(entry: dict[str, Any]) -> list[str | Cell]:
     return [entry["id"], entry["queue"], span(entry["waited_seconds"]), entry["reason"]]
+
+
+def _outbox_row(outbox: dict[str, Any]) -> list[str | Cell]:
+    """Describe an outbox; how many jobs wait there is known only where it is declared."""
+    relayed = outbox["relayed_seconds_ago"]
+    jobs: str | Cell = "see the application" if outbox["jobs"] is None else _number(outbox["jobs"], "yellow")
+    return [
+        outbox["database"],
+        jobs,
+        span(outbox["oldest_seconds"]),
+        "never" if relayed is None else f"{span(relayed)} ago",
+    ]
 
 
 def _open(facts: dict[str, Any], now: datetime) -> Cell:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -22,7 +23,7 @@ import msgspec
 from standfast.concurrency.guarded import call_guarded
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import Threads
-from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
+from standfast.errors import ConfigurationError, StandfastError, StoreMoved, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
 from standfast.spine.claim_requests import Conflict
@@ -32,6 +33,7 @@ from standfast.store.store import Store
 from standfast.wings.letters.dead_jobs import dead_job, in_conflict, refused
 from standfast.wings.letters.insert_dead import DeadJob
 from standfast.wings.relay.callers_database import CallersDatabase, Sqlite3, is_sqlite3
+from standfast.wings.relay.outbox_marker import OutboxMarker
 from standfast.wings.relay.relay import Relay, hand_over
 from standfast.wings.relay.scripts import Forward, Unforwardable, bring, bury
 from standfast.wings.relay.stuck import DatabaseFailed, Trouble
@@ -62,6 +64,7 @@ IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'standfa
 DATABASES = "PRAGMA database_list"
 READ = "SELECT seq, id, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 FIND = "SELECT seq, id, job FROM standfast_outbox WHERE id = ?"
+COUNT = "SELECT count(*), (SELECT id FROM standfast_outbox ORDER BY seq LIMIT 1), NULL FROM standfast_outbox"
 
 _decode = msgspec.json.Decoder(NewJob).decode
 
@@ -144,11 +147,17 @@ class Outbox:
     """
 
     def __init__(
-        self, store: Store, ready: Callable[[], Awaitable[None]], table: Table, every: float = RELAY_EVERY
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        table: Table,
+        every: float = RELAY_EVERY,
+        marker: OutboxMarker | None = None,
     ) -> None:
         self._store = store
         self._ready = ready
         self.table = table
+        self._marker = marker
         self._refused: set[int] = set()
         self._trouble = Trouble(store)
         self._every = every
@@ -177,6 +186,8 @@ class Outbox:
     async def _look(self) -> None:
         try:
             await self._relay()
+        except StoreMoved:
+            raise
         except StoreUnavailable as error:
             log.warning("the outbox cannot be relayed now and will be tried again: %s", error)
         except DatabaseFailed as error:
@@ -193,8 +204,11 @@ class Outbox:
 
     async def _relay(self) -> int:
         await self._ready()
+        began = time.monotonic()
         rows = OutboxRows(self._store, self.table, self._refused)
         await Relay(self._store, rows).run()
+        if self._marker is not None:
+            self._marker.relayed(self.table.file, began, brought=bool(rows.left))
         return rows.left
 
 
@@ -274,6 +288,8 @@ class Table:
                 f"not {connect!r}: the relay reads it in a separate thread"
             )
         self._store = store
+        self.file: str | None = None
+        """The file of the database, once it was opened."""
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self.database = "a database that cannot be opened"
@@ -293,6 +309,13 @@ class Table:
         look = partial(self._use, _read, (FIND, job_id))
         rows = await asyncio.wrap_future(self._thread.submit(call_guarded, look, _refuse_unread))
         return next((_row(*found) for found in rows), None)
+
+    async def count(self) -> tuple[int, str | None, str | None]:
+        """Count the jobs that are committed and not handed over; return also the oldest one's id, or the problem."""
+        self._begin_in_child()
+        look = partial(self._use, _read, (COUNT,))
+        rows = await asyncio.wrap_future(self._thread.submit(call_guarded, look, lambda error: [(0, None, str(error))]))
+        return next(iter(rows), (0, None, None))
 
     async def delete(self, numbers: Sequence[int]) -> None:
         """Delete the rows that were handed over."""
@@ -323,7 +346,8 @@ class Table:
             if self._connection is None:
                 self._connection = self._connect()
                 _check_not_ours(self._store, Sqlite3(self._connection))
-                self.database = file_of(Sqlite3(self._connection)) or "a database in memory"
+                self.file = file_of(Sqlite3(self._connection))
+                self.database = self.file or "a database in memory"
             done = work(self._connection, given)
             broken.pop_all()
         return done

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
 from weakref import WeakSet
 
 from standfast.concurrency.loops import Loop
 from standfast.job import NewJob
 from standfast.wings.relay.outbox import Outbox
+
+UNNAMED = "a database of this process"
+"""What a database is called that is in memory, or was never opened."""
+
+
+class CountedOutbox(NamedTuple):
+    """An outbox that this process declares, and how many jobs wait there since when by the wall clock."""
+
+    database: str
+    jobs: int
+    oldest_at: float | None = None
+    problem: str | None = None
+    """Why it cannot be read."""
 
 
 class Outboxes:
@@ -38,9 +54,25 @@ class Outboxes:
                 return row.job
         return None
 
+    async def counted(self) -> list[CountedOutbox]:
+        """Count what waits in each, through the application's own connection."""
+        found = {}
+        for outbox in list(self._all):
+            jobs, oldest, problem = await outbox.table.count()
+            name = outbox.table.file or UNNAMED
+            found[name] = CountedOutbox(name, jobs, _time_of(oldest), problem)
+        return list(found.values())
+
     async def close(self) -> None:
         """Stop relaying for workers, and close every connection."""
         for outbox in self._of_workers:
             await outbox.close()
         for outbox in list(self._all):
             await outbox.table.close()
+
+
+def _time_of(job_id: str | None) -> float | None:
+    """Return when an id was made, by the wall clock of whoever made it: ids are UUIDv7."""
+    with suppress(ValueError, TypeError):
+        return (UUID(job_id).int >> 80) / 1000
+    return None

@@ -17,13 +17,17 @@ from standfast.spine.claim_requests import Accepted, Conflict
 from standfast.store.store import Store
 from standfast.wings.relay import outbox
 from standfast.wings.relay.callers_database import CallersDatabase, in_callers_database, unwrapped
+from standfast.wings.relay.outbox_marker import OutboxMarker
 
 
 class Transactions:
     """Writes jobs inside transactions that callers commit or roll back."""
 
-    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    def __init__(
+        self, store: Store, ready: Callable[[], Awaitable[None]], clock: Clock, marker: OutboxMarker | None = None
+    ) -> None:
         self._store = store
+        self._marker = marker
         self._ready = ready
         self._clock = clock
 
@@ -38,7 +42,10 @@ class Transactions:
 
     def _defer(self, jobs: Sequence[NewJob], theirs: CallersDatabase) -> list[Receipt | Conflict]:
         self._store.check_not_closed()
-        return outbox.defer(self._store, theirs, jobs, self._clock.wall())
+        answers = outbox.defer(self._store, theirs, jobs, self._clock.wall())
+        if self._marker is not None:
+            self._marker.put(outbox.file_of(theirs))
+        return answers
 
 
 def _receipts(answers: Sequence[Accepted], jobs: Sequence[NewJob]) -> list[Receipt]:

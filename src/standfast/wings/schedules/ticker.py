@@ -11,7 +11,7 @@ from functools import partial
 
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import run_in_thread
-from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.errors import ConfigurationError, StoreMoved, StoreUnavailable
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.schedules import scripts as schedule_scripts
@@ -64,6 +64,8 @@ class Timetable(Loop):
         try:
             await self.run_due()
             left = await self._store.read(schedule_scripts.until_next(*self._store.times()))
+        except StoreMoved:
+            raise
         except StoreUnavailable as error:
             if not self._away:
                 log.warning("schedules cannot be read now, and will be tried again: %s", error)
