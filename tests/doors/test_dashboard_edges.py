@@ -74,6 +74,8 @@ async def test_who_approves_sees_all_of_it(sf: Standfast, browsers: Browsers, mo
     page = (await client.get(f"/approvals/{approval}")).text
     assert payload_on(page) == payload
     assert "nothing left out" in page
+    assert "<dt>On approval</dt><dd>handler pay of queue pay runs again</dd>" in page
+    assert "Reason for denial" in page
     assert "Approve, and perform it" in page
     monkeypatch.setitem(RIGHTS, Role.APPROVER, frozenset({Right.READ, Right.APPROVE}))
     page = (await client.get(f"/approvals/{approval}")).text
