@@ -66,6 +66,26 @@ def payload_on(page: str) -> Any:
     return json.loads(html.unescape(found[1]))
 
 
+async def test_the_list_of_letters_shows_what_triage_decided_and_whose_they_are(
+    sf: Standfast, browsers: Browsers
+) -> None:
+    sf.queue("mail", attempts=1)
+
+    @sf.handler("mail")
+    async def refused(_job):
+        raise Permanent("no")
+
+    receipt = await sf.enqueue("mail")
+    await drain(sf)
+    client = await browsers.of("viewer")
+    assert ">pending review</span>" in (await client.get("/dead-letters")).text
+    await sf.dead_letters.quarantine(str(receipt.id), by="ann", reason="theirs", owner="team-x")
+    page = (await client.get("/dead-letters")).text
+    assert '<th scope="col">Triage</th>' in page
+    assert '>quarantined</span><br><span class="soft">owner team-x</span>' in page
+    assert "Triage" not in (await client.get("/jobs")).text
+
+
 async def test_who_approves_sees_all_of_it(sf: Standfast, browsers: Browsers, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it is; whoever is not shown all of it has no button."""
     payload = {"a_note": "x" * 200_000, "password": "hunter2", "z_transfer": "all the money"}
