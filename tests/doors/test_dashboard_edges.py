@@ -96,12 +96,12 @@ async def test_who_approves_sees_all_of_it(sf: Standfast, browsers: Browsers, mo
     assert "nothing left out" in page
     assert "<dt>On approval</dt><dd>handler pay of queue pay runs again</dd>" in page
     assert "Reason for denial" in page
-    assert "Approve, and perform it" in page
+    assert "Approve and carry out" in page
     monkeypatch.setitem(RIGHTS, Role.APPROVER, frozenset({Right.READ, Right.APPROVE}))
     page = (await client.get(f"/approvals/{approval}")).text
     assert "hunter2" not in page
     assert "nothing left out" not in page
-    assert "Approve, and perform it" not in page
+    assert "Approve and carry out" not in page
 
 
 def test_every_role_that_approves_reads_payloads() -> None:
@@ -132,7 +132,7 @@ async def test_while_the_store_is_away_every_page_and_form_says_so() -> None:
         assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (503, True), answer.url
     for answer in (*pages, *forms):
         assert "The store does not answer" in answer.text
-        assert "Load the page again in a moment" in answer.text
+        assert "Reload the page in a moment" in answer.text
 
 
 FORMS = ("/sign-in", "/queues/echo/pause", "/jobs/many")
