@@ -54,7 +54,18 @@ PAGES = (
         "Handlers and jobs",
         "What `@sf.handler(…)` gives your function, and what the function may return. Any JSON value completes the "
         "job; `Snooze` and `Cancel` mean something else. What a handler may raise is under [errors](errors.md).",
-        _public("Handler", "Job", "current_session", "Snooze", "Cancel", "Effect", "FileEffect", "HttpEffect", "Found"),
+        _public(
+            "Handler",
+            "Job",
+            "current_session",
+            "Snooze",
+            "Cancel",
+            "Effect",
+            "EffectToVerify",
+            "FileEffect",
+            "HttpEffect",
+            "Found",
+        ),
     ),
     ApiPage(
         "reference/operators.md",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from standfast.typed import EnqueueOptions, LetterFilter, QueueOptions, Reply
     from standfast.views import JobView
     from standfast.wings.effects.handler_job import Job
-    from standfast.wings.effects.words import Effect, FileEffect, HttpEffect
+    from standfast.wings.effects.words import Effect, EffectToVerify, FileEffect, HttpEffect
 
 __all__ = [
     "ApprovalRequired",
@@ -42,6 +42,7 @@ __all__ = [
     "Cancel",
     "ConfigurationError",
     "Effect",
+    "EffectToVerify",
     "EnqueueOptions",
     "FileEffect",
     "Found",
@@ -92,7 +93,7 @@ _PLACES = {
     "typed": "EnqueueOptions LetterFilter QueueOptions Reply",
     "views": "JobView",
     "wings.effects.handler_job": "Job",
-    "wings.effects.words": "Effect FileEffect HttpEffect",
+    "wings.effects.words": "Effect EffectToVerify FileEffect HttpEffect",
 }
 """By module below `standfast`, the public names that stand there."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}

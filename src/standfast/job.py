@@ -342,6 +342,7 @@ class Receipt(NamedTuple):
     """What `enqueue` returns. The job is on disk by then."""
 
     id: str | None
+    """The job's id; None only if `outcome` is `fallback`: `otherwise=` was called, and there is no job."""
     outcome: Literal["accepted", "duplicate", "coalesced", "spooled", "fallback", "deferred"]
     state: str | None
     """The job's state; None if it is not in the store yet, or no longer."""

@@ -34,7 +34,7 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     approval: str | None = None
     """The approval it waits for, if it waits for one."""
     note: str | None = None
-    """Why an earlier rule that fits did not decide, or why its automatic replay was taken back."""
+    """Why an earlier rule that fits did not decide, why no rule did, or why an automatic replay was taken back."""
 
 
 LOST = frozenset({"worker_lost"})

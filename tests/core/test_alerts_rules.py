@@ -9,7 +9,8 @@ from standfast.rules import QueueRules
 from standfast.wings.alerts.phrasing import pain, told
 from standfast.wings.alerts.rules import CALM, SEVERITY, changes, severity
 from standfast.wings.alerts.words import ADVICE, AlertKind, Condition, OpenAlert
-from standfast.wings.health.rules import QueueFacts, StoreFacts, conditions
+from standfast.wings.health.queue_findings import QueueFacts
+from standfast.wings.health.rules import StoreFacts, conditions
 
 IDLE = QueueFacts(
     queue="mail",

@@ -25,7 +25,7 @@ from standfast.wings.commands.program import filled, read
 from standfast.wings.commands.verbs import CommandEffect
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.effects.templates import CannotTell
-from standfast.wings.effects.words import Trace
+from standfast.wings.effects.words import EffectToVerify
 from standfast.wings.http.sender import Sender
 
 HOSTILE = "a b; rm -rf / $(id) `id`\n'\""
@@ -259,7 +259,7 @@ async def test_what_a_look_says(known, answer, told, expected):
         read("deploy", {"argv": ARGV, "postcondition": check, "replay": told.get("replay", "manual")})
     )
     receipt = None if known is None else to_builtins(known)
-    trace = Trace("command", "key", begun=True, receipt=receipt, asked=told.get("asked", False))
+    trace = EffectToVerify("command", "key", begun=True, receipt=receipt, asked=told.get("asked", False))
     looking = landing.look(Job(CLAIM, QueueRules()), trace, Sender())
     if isinstance(expected, Verdict):
         assert await looking == expected

@@ -16,7 +16,7 @@ from standfast.wings.effects import words as effects
 from standfast.wings.effects.block import key_of
 from standfast.wings.effects.ledger import Ledger
 from standfast.wings.effects.templates import CannotTell, checked, filled
-from standfast.wings.effects.words import Trace
+from standfast.wings.effects.words import EffectToVerify
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.words import Reply
 from tests.core.test_settle import claim
@@ -61,13 +61,13 @@ def replied(body: bytes) -> Reply:
 )
 def test_a_number_in_the_payload_is_found_as_a_number_and_as_text(body, place, expected):
     effect = HttpEffect("ticket", "https://example.org", json={"id": place})
-    assert effect._judge(replied(body), JOB, Trace("ticket", "key")) == expected  # noqa: SLF001
+    assert effect._judge(replied(body), JOB, EffectToVerify("ticket", "key")) == expected  # noqa: SLF001
 
 
 def test_an_empty_text_is_found_nowhere():
     effect = HttpEffect("ticket", "https://example.org", text=lambda _job: "")
     with pytest.raises(CannotTell, match="empty"):
-        effect._judge(replied(b"anything"), JOB, Trace("ticket", "key"))  # noqa: SLF001
+        effect._judge(replied(b"anything"), JOB, EffectToVerify("ticket", "key"))  # noqa: SLF001
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_template_that_cannot_be_filled_is_refused_at_once(template):
 
 
 async def looked(effect: Effect) -> Any:
-    return await effect.look(JOB, Trace(effect.name, "job-1.ticket"), Sender())
+    return await effect.look(JOB, EffectToVerify(effect.name, "job-1.ticket"), Sender())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_an_empty_witness_witnesses_nothing(tmp_path):
 
 
 class Checker:
-    async def __call__(self, job: Job, effect: Trace) -> str:
+    async def __call__(self, job: Job, effect: EffectToVerify) -> str:
         return f"{job.id} {effect.key}"
 
 

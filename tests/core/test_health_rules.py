@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from standfast.rules import QueueRules, queue_rules
 from standfast.wings.health.health_words import Conflict, at_rest
-from standfast.wings.health.rules import MissingWorker, QueueFacts, StoreFacts, issues, status
+from standfast.wings.health.queue_findings import QueueFacts
+from standfast.wings.health.rules import MissingWorker, StoreFacts, issues, status
 from standfast.wings.limits.outages import Outage
 from standfast.wings.records.figures import number
 
@@ -30,6 +31,7 @@ DIFFER = (
     "start both from the same code"
 )
 UNSWEPT = ", so jobs of lost workers are not recovered; start a worker: standfast worker app:sf"
+UNSERVED = "and no worker serves this queue; no handler is known, so check the queue's name"
 REMOVED = (
     "the store's file was removed, replaced or cut short while in use (noticed 7 s ago): accepted jobs may be lost"
 )
@@ -46,7 +48,11 @@ REMOVED = (
         ({"due": 31}, ["mail: 31 pending (backed up)"]),
         ({"due": 31, "claimed_recently": True}, ["mail: 31 pending (backed up)"]),
         ({"due": 1, "oldest_due_seconds": 59.9}, []),
-        ({"due": 1, "oldest_due_seconds": 60.0}, ["mail: 1 pending (backed up)"]),
+        ({"due": 1, "oldest_due_seconds": 60.0}, ["mail: 1 job has been due for 1 min and its workers start nothing"]),
+        (
+            {"due": 2, "oldest_due_seconds": 240.0, "silent": 2},
+            ["mail: 2 jobs are due, the oldest for 4 min, and its workers start nothing"],
+        ),
         ({"due": 1, "oldest_due_seconds": 3599.0, "claimed_recently": True}, []),
         ({"claimed_recently": True, "suspects": (2, 59.0)}, []),
         (
@@ -64,20 +70,40 @@ REMOVED = (
             ["mail: 30 pending (backed up)"],
         ),
         ({"deferred": 1}, ["mail: 1 job deferred for more than an hour"]),
-        ({"due": 3, "live_workers": 0}, ["mail: 3 due jobs and no worker"]),
-        ({"due": 1, "live_workers": 0}, ["mail: 1 due job and no worker"]),
+        ({"due": 3, "live_workers": 0}, ["mail: 3 jobs are due and no worker serves this queue"]),
+        ({"due": 1, "live_workers": 0}, ["mail: 1 job is due and no worker serves this queue"]),
         ({"live_workers": 0}, []),
+        (
+            {"due": 1, "live_workers": 0, "oldest_due_seconds": 240.0, "silent": 1},
+            ["mail: 1 job has been due for 4 min and no worker serves this queue"],
+        ),
+        (
+            {"due": 2, "live_workers": 0, "oldest_due_seconds": 240.0, "silent": 2, "handler_known": False},
+            [f"mail: 2 jobs are due, the oldest for 4 min, {UNSERVED}"],
+        ),
+        (
+            {"due": 1, "live_workers": 0, "oldest_due_seconds": 240.0, "silent": 1, "paused": True},
+            ["mail: 1 job has been due for 4 min and no worker serves this queue; the queue is paused"],
+        ),
+        (
+            {"due": 1, "live_workers": 0, "silent": 2},
+            ["mail: 1 job is due and no worker serves this queue", "mail: 2 jobs are stuck"],
+        ),
         ({"handler_known": False}, ["mail: no handler is known"]),
         ({"abandoned": 2}, ["mail: 2 running jobs of a silent worker, and no worker is alive"]),
-        ({"silent": 2}, ["mail: nothing moves 2 jobs"]),
-        ({"silent": 1, "paused": True}, ["mail: nothing moves 1 job (it is paused)"]),
+        ({"silent": 2}, ["mail: 2 jobs are stuck"]),
+        ({"silent": 1, "paused": True}, ["mail: 1 job is stuck, because the queue is paused"]),
         ({"paused": True}, []),
         ({"paused": True, "due": 1, "oldest_due_seconds": 7200.0}, []),
         ({"overdue": 2}, ["mail: 2 handlers past their timeout"]),
         ({"overdue": 1}, ["mail: 1 handler past its timeout"]),
         (
             {"letters": 12, "due": 35, "live_workers": 0},
-            ["mail: 35 due jobs and no worker", "mail: 12 dead letters", "mail: 35 pending (backed up)"],
+            [
+                "mail: 35 jobs are due and no worker serves this queue",
+                "mail: 12 dead letters",
+                "mail: 35 pending (backed up)",
+            ],
         ),
         (
             {"letters": 12, "due": 35, "handler_known": False},
@@ -261,12 +287,12 @@ def test_what_is_wrong_with_the_policy_is_an_issue():
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        ({"silent": 10_000}, f"mail: nothing moves {number(10_000)} jobs"),
+        ({"silent": 10_000}, f"mail: {number(10_000)} jobs are stuck"),
         (
             {"silent": 10_000, "due": 1_000_000, "uncounted": {"silent"}},
-            f"mail: nothing moves its jobs; {number(1_000_000)} are due",
+            f"mail: its jobs are stuck; {number(1_000_000)} are due",
         ),
-        ({"silent": 10_000, "uncounted": {"silent"}}, "mail: nothing moves many of its jobs"),
+        ({"silent": 10_000, "uncounted": {"silent"}}, "mail: many of its jobs are stuck"),
         (
             {"deferred": 10_000, "parked": 1_200_000, "uncounted": {"deferred"}},
             f"mail: of {number(1_200_000)} jobs that wait at a gate, many are deferred for more than an hour",

@@ -60,6 +60,13 @@ def test_a_policy_without_replay_rules_allows_as_the_built_in_one_does():
     assert permit(Facts(reason_code="denied"), policy).decision == "require_approval"
 
 
+@pytest.mark.parametrize("decided", ["broken policy", "built-in"])
+def test_an_approval_requested_earlier_names_the_rule_that_requires_it(decided):
+    earlier = Facts(queue="mail", risk="high", demand=Demand(decided))
+    assert permit(earlier, POLICY).rule == "replay_rules#1"
+    assert permit(Facts(queue="mail", demand=Demand(decided)), POLICY).rule == "an earlier request"
+
+
 @pytest.mark.parametrize("broken", [Broken("x"), read_policy(None, "p.yaml"), read_policy("rules: []", "p.yaml")])
 def test_a_missing_or_broken_policy_denies_everything_and_says_why(broken):
     answer = permit(Facts(queue="mail", risk="low"), broken)

@@ -110,11 +110,11 @@ def letters() -> list[tuple[str, Facts]]:
 def test_what_a_candidate_would_change():
     assert what_if(iter(letters()), BUILT_IN, POLICY) == WhatIf(
         letters=10,
-        changed=9,
+        changed=10,
         actions=(
             Change("manual_review", "auto_replay", 7, ("e0", "e1", "e2", "e3", "e4")),
+            Change("quarantine, owner none", "quarantine, owner integration-team", 1, ("p1",)),
             Change("manual_review", "manual_review", 2, ("y0", "y1")),
-            Change("quarantine", "quarantine", 1, ("p1",)),
         ),
         decisions=(
             Change("allow", "deny", 2, ("y0", "y1")),
@@ -123,6 +123,34 @@ def test_what_a_candidate_would_change():
         unused=("dlq_rules#3", "dlq_rules#4", "replay_rules#1"),
     )
     assert SAMPLES == 5
+
+
+def test_what_differs_is_said_if_the_action_or_the_decision_is_the_same():
+    rules = """version: v1
+dlq_rules:
+  - match: {queue: payments}
+    action: manual_review
+    owner: OWNER
+replay_rules:
+  - match: {}
+    decision: require_approval
+    approver_group: GROUP
+"""
+    one = load_policy(rules.replace("OWNER", "ann").replace("GROUP", "ops"))
+    other = load_policy(rules.replace("OWNER", "bea").replace("GROUP", "legal"))
+    found = what_if(letters(), one, other)
+    assert [each for each in found.actions if each.before != each.after] == [
+        Change("manual_review, owner ann", "manual_review, owner bea", 2, ("y0", "y1"))
+    ]
+    assert found.decisions == (
+        Change(
+            "require_approval, approver group ops",
+            "require_approval, approver group legal",
+            10,
+            ("e0", "e1", "e2", "e3", "e4"),
+        ),
+    )
+    assert found.changed == 10
 
 
 def test_the_same_policy_changes_nothing_and_a_broken_one_can_be_mended():

@@ -288,7 +288,10 @@ def test_the_last_good_policy_stays_in_force_and_health_says_so():
         in_force(broken, good).issue == f"policy: p.yaml is broken; the last good one stays in force ({good.snapshot})"
     )
     assert in_force(broken, None).policy is broken
-    assert in_force(broken, None).issue == "policy: p.yaml is broken; every replay is denied until it is fixed"
+    assert in_force(broken, None).issue == (
+        "policy: p.yaml is broken; every replay is denied until it is fixed "
+        "(workers try again by themselves; restart other processes)"
+    )
 
 
 def test_a_file_that_is_no_policy_is_refused_before_it_is_read(tmp_path):

@@ -155,7 +155,7 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.DEAD,
         {"failure": FAILURE},
         "failed",
-        "It failed for good and was not done. Read the error, and explain, before asking for a retry.",
+        "It failed permanently and had no effect. Read the error, and what explain says, before you retry it.",
         {"error": "no", "error_kind": "auth", "reason_code": "denied"},
     ),
     (
@@ -164,8 +164,8 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         {"failure": MAYBE},
         "failed",
         (
-            "It failed for good, and may have been done all the same. Find out whether it was done before you ask for "
-            "a retry."
+            "It failed permanently, and may have been done all the same. Find out whether it was done before you ask "
+            "for a retry."
         ),
         {"error": "who knows", "reason_code": "unknown_commit_state"},
     ),
@@ -175,8 +175,8 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         {"failure": FAILURE, "history": [UNCERTAIN]},
         "failed",
         (
-            "It failed for good, and may have been done all the same. Find out whether it was done before you ask for "
-            "a retry."
+            "It failed permanently, and may have been done all the same. Find out whether it was done before you ask "
+            "for a retry."
         ),
         {"error": "no", "error_kind": "auth", "reason_code": "denied"},
     ),

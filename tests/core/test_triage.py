@@ -141,3 +141,5 @@ def test_under_a_broken_policy_the_catalogue_decides_and_says_so(code):
     decided = triage(exhausted(reason_code=code), Broken("line 3 is wrong"))
     assert decided.action is CATALOGUE[code].action
     assert decided.rule == "broken policy"
+    assert decided.note is not None
+    assert decided.note.startswith("when it died, the policy could not be read, so no rule of dlq_rules applied")

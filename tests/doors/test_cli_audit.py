@@ -58,7 +58,7 @@ class TestLog:
     def test_says_that_nothing_was_decided(self, cli):
         job_of(cli, "mail")
         assert cli("audit", "log").stdout == "no decisions\n"
-        assert cli("audit", "verify").stdout == "the audit chain is whole: nothing was decided yet\n"
+        assert cli("audit", "verify").stdout == "The audit chain is intact: nothing was decided yet\n"
 
 
 class TestVerify:
@@ -66,7 +66,8 @@ class TestVerify:
         done = cli("audit", "verify")
         assert done.exit_code == 0
         assert done.stdout.startswith(
-            f"the audit chain is whole: {len(replayed)} decisions, noted outside up to link 2,"
+            f"The audit chain is intact: {len(replayed)} decisions. Copies of its head are kept outside the database "
+            "up to link 2. Head: "
         )
 
     @pytest.mark.usefixtures("replayed")
@@ -109,7 +110,7 @@ class TestExport:
             beside.execute("DELETE FROM audit WHERE seq = 1")
         beside.close()
         done = cli("audit", "export", "chain.jsonl")
-        assert (done.exit_code, "the audit chain is broken" in done.stdout) == (1, True)
+        assert (done.exit_code, "The audit chain is broken" in done.stdout) == (1, True)
         assert (here / "chain.jsonl").exists()
         _, found = told(cli, "doctor")
         assert [each["problem"] for each in found["checks"] if each["name"] == "audit"] != [None]

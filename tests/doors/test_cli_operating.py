@@ -167,11 +167,11 @@ class TestQueue:
         rows = {line.split()[0]: line for line in cli("queue", "list").stdout.splitlines()}
         assert rows["QUEUE"].split()[:6] == ["QUEUE", "STATE", "DUE", "RUNNING", "SCHEDULED", "PARKED"]
         assert rows["QUEUE"].split()[6:8] == ["LETTERS", "WORKERS"]
-        assert rows["mail"].split()[1:8] == ["open", "1", "0", "0", "0", "0", "0"]
+        assert rows["mail"].split()[1:8] == ["active", "1", "0", "0", "0", "0", "0"]
         state, _, counts = rows["sms"].partition(" ago ")
         assert state.split()[1:4] == ["paused", "by", user()]
         assert counts.split()[:6] == ["0", "0", "1", "0", "0", "0"]
-        assert rows["broken"].split()[1:8] == ["open", "0", "0", "0", "0", "1", "0"]
+        assert rows["broken"].split()[1:8] == ["active", "0", "0", "0", "0", "1", "0"]
         assert rows["mail"].endswith("3 attempts, backoff 10 s, lease 30 s, timeout 15 min")
         assert rows["sms"].endswith("5 attempts, backoff 2 s doubling to 5 min, lease 1 min 30 s, timeout 15 min")
 
@@ -235,7 +235,7 @@ class TestStats:
         assert ["pending", "1"] in lines
         assert ["dead", "letters", "1"] in lines
         [broken] = [line for line in lines if line[:1] == ["broken"]]
-        assert broken[:7] == ["broken", "open", "0", "0", "0", "0", "1"]
+        assert broken[:7] == ["broken", "active", "0", "0", "0", "0", "1"]
         assert "dead_letter" in broken
 
     def test_json_is_the_applications(self, cli):
@@ -247,5 +247,5 @@ class TestStats:
     @pytest.mark.usefixtures("here")
     def test_a_terminal_gets_colours(self):
         standfast("enqueue", "mail")
-        assert "\x1b[32mopen" in on_terminal("stats")
-        assert "\x1b[32mopen" in on_terminal("queue", "list")
+        assert "\x1b[32mactive" in on_terminal("stats")
+        assert "\x1b[32mactive" in on_terminal("queue", "list")

@@ -92,6 +92,10 @@ class TestCheck:
         assert done.stdout.startswith("1 of 1 letter would be treated differently\n")
         assert letter in done.stdout
         code, found = told(cli, "policy", "check", str(file))
+        told_ones = [each["before"] for what in ("actions", "decisions") for each in found[what]]
+        same = [each for what in ("actions", "decisions") for each in found[what] if each["before"] == each["after"]]
+        assert len(done.stdout.splitlines()) == 2 + len(told_ones) - len(same) + len(found["unused"])
+        assert same, "only what differs is shown"
         assert (code, found["changed"], found["in_force"]) == (0, 1, "built-in")
         assert "built-in" in cli("policy", "show").stdout
 

@@ -31,6 +31,8 @@ def test_the_checks_of_the_application_are_asked(cli, letter, here, monkeypatch)
     monkeypatch.syspath_prepend(str(here))
     refused = cli("dead", "resolve", "checking_app:sf", letter, "--reason", "looks fine")
     assert (refused.exit_code, "ticket absent" in refused.stderr) == (1, True)
+    other = "if nothing more needs to be done, resolve it with result= (--result JSON), and nothing is checked"
+    assert f"replay it, and only what is missing runs; or, {other}" in refused.stderr
     (here / "ticket").touch()
     done = cli("dead", "resolve", "checking_app:sf", letter, "--reason", "it is there")
     assert (done.exit_code, done.stdout) == (0, f"{letter} resolved\n")

@@ -188,7 +188,7 @@ def test_an_approval_is_given_by_a_second_person_and_the_audit_verifies(house: H
     expect(asking.locator("h1 .state")).to_have_text("completed", timeout=SLOW)
     asking.goto(f"{house.url}/audit")
     asking.get_by_role("link", name="Verify the chain").click()
-    expect(asking.get_by_text("The chain is whole")).to_be_visible()
+    expect(asking.get_by_text("The chain is intact")).to_be_visible()
 
 
 def test_pages_read_well_without_scripts(house: House, visitor: Visitor) -> None:

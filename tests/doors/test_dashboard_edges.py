@@ -66,6 +66,26 @@ def payload_on(page: str) -> Any:
     return json.loads(html.unescape(found[1]))
 
 
+async def test_the_list_of_letters_shows_what_triage_decided_and_whose_they_are(
+    sf: Standfast, browsers: Browsers
+) -> None:
+    sf.queue("mail", attempts=1)
+
+    @sf.handler("mail")
+    async def refused(_job):
+        raise Permanent("no")
+
+    receipt = await sf.enqueue("mail")
+    await drain(sf)
+    client = await browsers.of("viewer")
+    assert ">pending review</span>" in (await client.get("/dead-letters")).text
+    await sf.dead_letters.quarantine(str(receipt.id), by="ann", reason="theirs", owner="team-x")
+    page = (await client.get("/dead-letters")).text
+    assert '<th scope="col">Triage</th>' in page
+    assert '>quarantined</span><br><span class="soft">owner team-x</span>' in page
+    assert "Triage" not in (await client.get("/jobs")).text
+
+
 async def test_who_approves_sees_all_of_it(sf: Standfast, browsers: Browsers, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it is; whoever is not shown all of it has no button."""
     payload = {"a_note": "x" * 200_000, "password": "hunter2", "z_transfer": "all the money"}
@@ -74,12 +94,14 @@ async def test_who_approves_sees_all_of_it(sf: Standfast, browsers: Browsers, mo
     page = (await client.get(f"/approvals/{approval}")).text
     assert payload_on(page) == payload
     assert "nothing left out" in page
-    assert "Approve, and perform it" in page
+    assert "<dt>On approval</dt><dd>handler pay of queue pay runs again</dd>" in page
+    assert "Reason for denial" in page
+    assert "Approve and carry out" in page
     monkeypatch.setitem(RIGHTS, Role.APPROVER, frozenset({Right.READ, Right.APPROVE}))
     page = (await client.get(f"/approvals/{approval}")).text
     assert "hunter2" not in page
     assert "nothing left out" not in page
-    assert "Approve, and perform it" not in page
+    assert "Approve and carry out" not in page
 
 
 def test_every_role_that_approves_reads_payloads() -> None:
@@ -110,7 +132,7 @@ async def test_while_the_store_is_away_every_page_and_form_says_so() -> None:
         assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (503, True), answer.url
     for answer in (*pages, *forms):
         assert "The store does not answer" in answer.text
-        assert "Load the page again in a moment" in answer.text
+        assert "Reload the page in a moment" in answer.text
 
 
 FORMS = ("/sign-in", "/queues/echo/pause", "/jobs/many")

@@ -89,7 +89,7 @@ def test_a_queue_reads_paused_right_after_pause_and_its_button_resumes_it(house:
         page.get_by_role("button", name="Pause", exact=True).click()
         assert page.locator("h1 .state").inner_text() == "paused"
         page.get_by_role("button", name="Resume", exact=True).click()
-        assert page.locator("h1 .state").inner_text() == "open"
+        assert page.locator("h1 .state").inner_text() == "active"
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(other.get_by_role("button", name="Resume", exact=True)).to_be_visible(timeout=SLOW)
     expect(other.locator("h1 .state")).to_have_text("paused")

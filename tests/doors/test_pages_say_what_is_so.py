@@ -73,7 +73,7 @@ async def test_a_stuck_workflow_says_which_step_stopped_and_that_it_goes_on_once
     page = (await client.get(f"/workflows/{workflow}")).text
     first = (await sf.workflows.get(workflow))["steps"]["first"]["job_id"]
     assert f'Step <a href="/jobs/{first}">first</a> died: handler_refused.' in page
-    assert "once it is replayed or resolved, the workflow goes on by itself" in page
+    assert "Once it is replayed or resolved, the workflow continues automatically" in page
 
 
 async def test_a_redrive_of_a_paused_queue_does_not_say_that_letters_run(sf, client):

@@ -10,6 +10,7 @@ import msgspec
 from standfast import (
     Cancel,
     Effect,
+    EffectToVerify,
     FileEffect,
     Found,
     HttpEffect,
@@ -73,6 +74,18 @@ async def send(job: Job) -> dict[str, Any] | Snooze | Cancel:
 
 ticket = Effect("ticket", lambda job, effect: bool(job.payload) and bool(effect.key), timeout=5)
 page = HttpEffect("page", "https://example.org/{payload.id}", json={"key": "{key}"}, headers=lambda job: {"A": job.id})
+
+
+async def find_page(job: Job[Mail], effect: EffectToVerify) -> Found | bool:
+    """Check an effect, with the types that every check may name."""
+    assert_type(job.input.to, str)
+    assert_type(effect.name, str)
+    assert_type(effect.key, str)
+    assert_type(effect.begun, bool)
+    return Found({"key": effect.key, "before": effect.receipt}) if job.input.to else False
+
+
+sent = Effect("sent", find_page)
 
 
 @sf.handler("tickets", replay="verify_first", effects=[ticket, page, FileEffect("file", "/srv/{key}", mode="absent")])

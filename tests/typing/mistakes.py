@@ -10,7 +10,7 @@ from typing import Any, TypedDict, assert_type
 
 import msgspec
 
-from standfast import Cancel, Handler, Job, LetterFilter, Receipt, Reply, Snooze, Standfast
+from standfast import Cancel, Effect, EffectToVerify, Handler, Job, LetterFilter, Receipt, Reply, Snooze, Standfast
 from standfast.typed.sync import SyncHandler
 
 sf = Standfast("queue.db")
@@ -142,6 +142,16 @@ async def letter_filters(kind: LetterFilter) -> None:
     await sf.dead_letters.purge({"older": "2h"}, by="ann")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await sf.dead_letters.export("f", {"queue": 1})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sf.sync.dead_letters.list({"queu": "mail"})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def found(job: Job[Mail], effect: EffectToVerify) -> bool:
+    """Check an effect."""
+    return effect.key.endswith(job.input.to) and effect.begun
+
+
+def wrong_check(job: Job[Mail], effect: Effect) -> bool:
+    """Take what was declared for what is looked for."""
+    return bool(effect.key == job.id)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def wrong_results() -> None:

@@ -324,6 +324,8 @@ async def test_a_misfit_from_elsewhere_dies_at_its_first_claim_and_is_never_run(
         job = await job_of(sf, receipt.id)
     assert (job.state, job.reason, job.attempts, runs) == ("dead", "schema_invalid", 0, [])
     assert failure_of(job).landed == "no"
+    assert failure_of(job).message.startswith("the payload does not fit mail: ")
+    assert "nothing was written" not in failure_of(job).message, "the job is stored, so that would be untrue"
     assert job.triage is not None
     assert job.triage.action == "quarantine"
 

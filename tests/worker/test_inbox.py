@@ -383,8 +383,8 @@ async def test_a_superseded_job_leaves_the_word_to_its_successor(sf):
 
 
 IN_QUARANTINE = (
-    "It is in quarantine for team-x: nothing replays it automatically, until team-x replays, amends, resolves or "
-    "discards it."
+    "It is in quarantine: nothing replays it automatically until its owner (team-x) or another operator replays, "
+    "amends, resolves or discards it."
 )
 
 
@@ -405,7 +405,7 @@ async def test_a_letter_in_quarantine_says_so_and_names_its_owner(sf, *, by_poli
         await sf.dead_letters.quarantine(receipt.id, by="ann", reason="theirs", owner="team-x")
     job = await job_of(sf, receipt.id)
     failure = failure_of(job)
-    assert reply(job)["hint"] == f"It failed for good. {IN_QUARANTINE} Do not ask for a retry; tell team-x."
+    assert reply(job)["hint"] == f"It failed permanently. {IN_QUARANTINE} Do not ask for a retry; tell team-x."
     assert failure.advice.startswith(f"{IN_QUARANTINE} ")
     assert IN_QUARANTINE in await sf.explain(receipt.id)
     [message] = await sf.inbox.list("s")

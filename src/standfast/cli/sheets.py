@@ -209,7 +209,7 @@ def _next_steps(job: JobView, approval: str | None) -> Iterator[tuple[str, str]]
         yield "ask again, it was denied" if denied else "put it back to work", f"standfast dead replay {job.id}"
     if job.failure is not None and job.failure.landed == Landed.MAYBE:
         yield "end it, if its effect is there", f"standfast dead resolve [app:sf] {job.id} --reason …"
-        yield "end it by your word, unchecked", f"standfast dead resolve {job.id} --reason … --result JSON"
+        yield "end it unchecked: you vouch for it", f"standfast dead resolve {job.id} --reason … --result JSON"
 
 
 def _effect(effect: dict[str, Any], now: datetime, longest: int) -> tuple[str, ...]:

@@ -37,11 +37,10 @@ QUARANTINED = "quarantined"
 
 
 def in_quarantine(owner: str | None) -> str:
-    """Say for whom a letter is in quarantine, and who ends that."""
-    whose = f" for {owner}" if owner else ""
+    """Say that a letter is in quarantine, and who ends that."""
+    who = f"its owner ({owner}) or another operator" if owner else "an operator"
     return (
-        f"It is in quarantine{whose}: nothing replays it automatically, until {owner or 'a person'} replays, amends, "
-        "resolves or discards it."
+        f"It is in quarantine: nothing replays it automatically until {who} replays, amends, resolves or discards it."
     )
 
 

@@ -117,7 +117,7 @@ class Attempts:
             try:
                 given = handler.read(claim.payload, collected=claim.details.collected)
             except PayloadRejected as error:
-                return Misfit(str(error))
+                return Misfit(str(error).removesuffix("; nothing was written"))
         job = self._around.makes_job(claim, running.rules, given)
         SESSION.set(claim.details.session)
         CURRENT.set(job)

@@ -204,10 +204,9 @@ class Worker:
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
         declares = comparable(self._declared.statement(), self._policy.declares())
-        counted = self._executor.stopwatch.take(self._store.now())
+        process = self._watch.report(), self._executor.stopwatch.take(self._store.now()), lifeline.hold()
         troubles = (*self._executor.unwritten, *self._sweeper.unwritten), not_starting([*self._registry.own.values()])
-        who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold(), *troubles)
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, *process, *troubles)
 
     # --- life
 

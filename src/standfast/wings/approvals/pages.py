@@ -6,6 +6,7 @@ from typing import Any
 
 from standfast.dashboard.actions import Action, ReturnTo
 from standfast.dashboard.page import Page, RenderedPage, Visit
+from standfast.job import HTTP
 from standfast.server import visible as reached
 from standfast.server.token_view import job_for, value_for, values_for
 from standfast.views import JobView
@@ -32,8 +33,10 @@ async def one(visit: Visit) -> RenderedPage:
     letter = None if approval["job"] is None else await visit.sf.status(approval["job"])
     amendments = [] if letter is None else await _amendments(visit, letter)
     groups = {*visit.grant.groups, *await visit.sf.shared_settings.groups_of(visit.grant.person)}
+    shown = value_for(approval, visit.grant)
     context = {
-        "approval": value_for(approval, visit.grant),
+        "approval": shown,
+        "effect": _on_approval(shown, letter),
         "job": None if letter is None else job_for(letter, visit.grant),
         "same": letter is not None and letter.payload_sha256 == approval["payload_sha256"],
         "in_force": visit.sf.policy.snapshot == approval["snapshot"],
@@ -44,6 +47,16 @@ async def one(visit: Visit) -> RenderedPage:
         "whole": visit.grant.may(Right.READ_PAYLOADS),
     }
     return RenderedPage("approval.html", context)
+
+
+def _on_approval(approval: dict[str, Any], letter: JobView | None) -> str:
+    """Say what a yes does, in a sentence; the target of a request names its method and URL."""
+    target: str = approval["target"]
+    if letter is None:
+        return target
+    if letter.handler == HTTP:
+        return f"queue {letter.queue} sends this request again: {target.removeprefix(f'{letter.queue}/{HTTP} ')}"
+    return f"handler {letter.handler} of queue {letter.queue} runs again"
 
 
 async def _amendments(visit: Visit, letter: JobView) -> list[dict[str, Any]]:

@@ -84,9 +84,11 @@ def export(*, file: str, url: str | None, as_json: bool) -> None:
 
 
 def _anchored(first: int | None, last: int | None) -> str:
+    """Say how far the head of the chain was copied to the log and the file outside the database."""
     if first is None:
-        return "not noted outside"
-    return f"noted outside up to link {last}" if first <= 1 else f"noted outside only from link {first} to {last}"
+        return "No copy of its head is kept outside the database"
+    reach = f"up to link {last}" if first <= 1 else f"only from link {first} to {last}"
+    return f"Copies of its head are kept outside the database {reach}"
 
 
 def _row(entry: dict[str, Any]) -> list[str | Cell]:
@@ -100,14 +102,14 @@ def _row(entry: dict[str, Any]) -> list[str | Cell]:
 def _verdict(answer: dict[str, Any]) -> tuple[str, str]:
     if not answer["ok"]:
         advice = "keep the files as they are, and compare with a backup or an export"
-        return f"the audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
+        return f"The audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
     if answer["head"] is None:
-        return "the audit chain is whole: nothing was decided yet", "green"
+        return "The audit chain is intact: nothing was decided yet", "green"
     if "begins_late" in answer:
         advice = "compare with an export of before, or put the older lines in front of the file again"
-        return f"the audit chain fits, as far as that can be told: {answer['begins_late']}; {advice}", "bold yellow"
+        return f"The audit chain is intact as far as can be told: {answer['begins_late']}; {advice}", "bold yellow"
     where = _anchored(answer["anchored_from"], answer["anchored"])
     return (
-        f"the audit chain is whole: {count_of(answer['entries'], 'decision')}, {where}, head {answer['head']}",
+        f"The audit chain is intact: {count_of(answer['entries'], 'decision')}. {where}. Head: {answer['head']}",
         "green",
     )

@@ -30,7 +30,7 @@ HINTS = {
     "queued": "It is not done yet: it waits in the queue. Look again with status, or wait for it.",
     "running": "It is not done yet: it is being run right now. Do not call again; wait for it, or look with status.",
     "held": "It waits for a person's answer. Do not call again; look with explain.",
-    "failed": "It failed for good and was not done. Read the error, and explain, before asking for a retry.",
+    "failed": "It failed permanently and had no effect. Read the error, and what explain says, before you retry it.",
     "timeout": (
         "Its time was up, or something that it called did not answer in time. It may have been done all the same, and "
         "is not repeated by itself. Find out whether it was done before you ask for a retry."
@@ -101,21 +101,23 @@ LOOKING = (
     "Do not call again; wait for it, or look with status."
 )
 PARTLY_DONE = (
-    "It failed for good after part of it was done ({found}). Read the error, and explain, before asking for a retry."
+    "It failed permanently after part of it was done ({found}). Read the error, and what explain says, before you "
+    "retry it."
 )
 CUT = (
     "It is done. The result is too long for a reply and is cut here: fetch the whole with result(operation_id), or one "
     "key of it with result(operation_id, key)."
 )
 MAYBE_DONE = (
-    "It failed for good, and may have been done all the same. Find out whether it was done before you ask for a retry."
+    "It failed permanently, and may have been done all the same. Find out whether it was done before you ask for a "
+    "retry."
 )
-SET_APART = "It failed for good{more}. {quarantine} Do not ask for a retry; tell {whom}."
+SET_APART = "It failed permanently{more}. {quarantine} Do not ask for a retry; tell {whom}."
 REPLAY_DENIED = "denied"
 """The replay status of a letter whose replay was denied, by the policy or by the person asked to approve it."""
 PERSON_DENIED = "A person was asked to approve a retry, and refused."
 POLICY_DENIED = "The policy denied a retry."
-REFUSED_REPLAY = "It failed for good{more}. {who} Do not ask again without a new reason; tell a person."
+REFUSED_REPLAY = "It failed permanently{more}. {who} Do not ask again without a new reason; tell a person."
 REPLAYED_LATER = (
     "It failed, and is not given up: the policy has it run again by itself, at {at}. Do not ask for a retry; wait for "
     "it, or look with status."

@@ -31,7 +31,7 @@ from standfast.wings.commands.process import Exit, NotStarted, Output, Process
 from standfast.wings.commands.program import Command, filled, read
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.effects.templates import CannotTell
-from standfast.wings.effects.words import Effect, Trace
+from standfast.wings.effects.words import Effect, EffectToVerify
 from standfast.wings.http.sender import Sender
 
 EFFECT = "command"
@@ -107,15 +107,15 @@ class CommandEffect(Effect):
         """Always true: even without a postcondition, a process that still runs can be seen."""
         return True
 
-    async def look(self, job: Job, trace: Trace, sender: Sender) -> Verdict:
+    async def look(self, job: Job, effect: EffectToVerify, sender: Sender) -> Verdict:
         """Return whether it landed. A process that still runs has not: the attempt that follows waits for it."""
         del sender
-        known = identity(trace.receipt) if trace.begun else None
+        known = identity(effect.receipt) if effect.begun else None
         where: Whereabouts | None = None if known is None else process_state(known)
         if where == "runs":
             return Verdict.ABSENT
         seen = await postcondition(self._command, job) if self._command.postcondition else None
-        if seen == Verdict.VERIFIED or known is None or trace.asked or self._command.replay == "replay":
+        if seen == Verdict.VERIFIED or known is None or effect.asked or self._command.replay == "replay":
             return seen or Verdict.ABSENT
         if where == "elsewhere":
             raise CannotTell(f"it was launched as process {known.pid} on {known.host}, where it may still run")

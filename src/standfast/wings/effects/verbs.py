@@ -31,7 +31,7 @@ from standfast.wings.effects.handler_job import Job, JobServices
 from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger, sightings
 from standfast.wings.effects.scripts import LookResults, keep_looks
 from standfast.wings.effects.templates import CannotTell
-from standfast.wings.effects.words import Effect, Trace
+from standfast.wings.effects.words import Effect, EffectToVerify
 from standfast.wings.http.sender import Sender
 from standfast.wings.records.reads import JobRecord
 from standfast.wings.workflows.parents import Fetch
@@ -89,8 +89,8 @@ class Verifier:
     async def _look_at(self, effect: Effect, job: Job, entry: LedgerEntry | None) -> Look:
         kept = None if entry is None or entry.receipt is None else msgspec.json.decode(entry.receipt)
         called = entry is not None and entry.verdict == ASKED
-        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, called)
-        looking = asyncio.ensure_future(_in_session(job, effect.look(job, trace, self._sender)))
+        wanted = EffectToVerify(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, called)
+        looking = asyncio.ensure_future(_in_session(job, effect.look(job, wanted, self._sender)))
         try:
             await asyncio.wait([looking], timeout=effect.timeout)
             return replace(_ask(effect, looking), key="" if entry is None else entry.name)

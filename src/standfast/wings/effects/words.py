@@ -41,16 +41,16 @@ Given = str | Callable[["Job"], Any]
 """A template, or a callable of the job."""
 
 
-class Trace(msgspec.Struct, frozen=True):
-    """What is known of an effect when a check looks for it. `key` is the same on every attempt and replay.
-
-    `receipt` is that of an earlier attempt, if a later one could not find the effect.
-    """
+class EffectToVerify(msgspec.Struct, frozen=True):
+    """What is known of an effect when its check looks for it: the second parameter of `verify`."""
 
     name: str
     key: str
+    """What the handler gave the receiver as `e.key`: the same on every attempt and replay."""
     begun: bool = False
+    """Whether an attempt started it, and its outcome is unknown."""
     receipt: Any = None
+    """The receipt of an earlier attempt, if a later one could not find the effect; otherwise None."""
     asked: bool = False
     """Whether a person has let the job run again since: then the effect may be done again."""
 
@@ -68,7 +68,8 @@ class Effect:
     """One side effect of a handler. `verify(job, effect)` or `verify(job)` checks whether it exists.
 
     It answers True, False, `Found(receipt)`, or a verdict (`verified`, `absent`, `partial`, `indeterminate`). An async
-    `verify` is awaited, a plain one runs in a thread. `effect.key` is what the handler gave the receiver as `e.key`.
+    `verify` is awaited, a plain one runs in a thread. Annotate its parameters as `job: Job[T]` and
+    `effect: EffectToVerify`; `effect.key` is what the handler gave the receiver as `e.key`.
     Without `verify`, only the ledger knows about this effect.
     """
 
@@ -86,11 +87,11 @@ class Effect:
         """Whether there is a way to look for the effect."""
         return self._verify is not None
 
-    async def look(self, job: Job, trace: Trace, sender: Sender) -> Any:
+    async def look(self, job: Job, effect: EffectToVerify, sender: Sender) -> Any:
         """Look for the effect in the world; return the check's answer."""
         del sender
         assert self._verify is not None  # noqa: S101 - called only if it is verifiable
-        return await call_user_code(self._verify, job, trace)
+        return await call_user_code(self._verify, job, effect)
 
 
 class FileEffect(Effect):
@@ -124,16 +125,16 @@ class FileEffect(Effect):
         """Always."""
         return True
 
-    async def look(self, job: Job, trace: Trace, sender: Sender) -> Any:
+    async def look(self, job: Job, effect: EffectToVerify, sender: Sender) -> Any:
         """Read the file."""
         del sender
-        return await call_user_code(self._read, job, trace)
+        return await call_user_code(self._read, job, effect)
 
-    def _read(self, job: Job, trace: Trace) -> bool:
-        path = Path(filled(self._path, job, trace.key))
+    def _read(self, job: Job, effect: EffectToVerify) -> bool:
+        path = Path(filled(self._path, job, effect.key))
         if self._mode == "absent":
             return not path.exists()
-        witness = str(filled(self._witness, job, trace.key))
+        witness = str(filled(self._witness, job, effect.key))
         if not witness:
             raise CannotTell("the text to look for is empty, which every file contains")
         try:
@@ -175,22 +176,22 @@ class HttpEffect(Effect):
         """Always."""
         return True
 
-    async def look(self, job: Job, trace: Trace, sender: Sender) -> Any:
+    async def look(self, job: Job, effect: EffectToVerify, sender: Sender) -> Any:
         """Send the GET."""
-        url = filled(self._url, job, trace.key, partial(quote, safe=""))
+        url = filled(self._url, job, effect.key, partial(quote, safe=""))
         given = self._headers(job) if callable(self._headers) else self._headers or {}
         request = HttpRequest("GET", str(url), dict(given), timeout=self.timeout)
-        return self._judge(await sender.look(job, request), job, trace)
+        return self._judge(await sender.look(job, request), job, effect)
 
-    def _judge(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
+    def _judge(self, reply: Reply, job: Job, effect: EffectToVerify) -> Verdict:
         if reply.status in self._status:
-            return self._witnessed(reply, job, trace)
+            return self._witnessed(reply, job, effect)
         if reply.status in GONE or not reply.refuses:
             return Verdict.ABSENT
         raise NoUsableReply(reply)
 
-    def _witnessed(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
-        fill = partial(filled, job=job, key=trace.key)
+    def _witnessed(self, reply: Reply, job: Job, effect: EffectToVerify) -> Verdict:
+        fill = partial(filled, job=job, key=effect.key)
         text = None if self._text is None else str(fill(self._text))
         if text == "":
             raise CannotTell("the text to look for is empty, which every reply contains")
@@ -233,7 +234,7 @@ class _Alone:
         self._verify = verify
         self.__wrapped__ = verify
 
-    def __call__(self, job: Job, _trace: Trace) -> Any:
+    def __call__(self, job: Job, _effect: EffectToVerify) -> Any:
         return self._verify(job)
 
 

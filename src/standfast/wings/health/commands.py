@@ -36,7 +36,7 @@ def health(*, url: str | None, as_json: bool) -> None:
         for issue in judged["issues"]:
             show_line(issue, "bold red")
         for alert in judged["alerts"]:
-            show_line(alert_line(alert), "dim" if alert["clearing"] else "red")
+            show_line(alert_line(alert, now()), "dim" if alert["clearing"] else "red")
     else:
         show_line(in_one_line(judged), "green")
     raise click.exceptions.Exit(FAILED if judged["issues"] else DONE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from standfast.wings.effects.default_replay import SETTING as DEFAULT_REPLAY
-from standfast.wings.records.figures import count_of
+from standfast.wings.records.figures import count_of, span
 
 
 def at_rest(health: Mapping[str, Any]) -> str:
@@ -30,11 +31,12 @@ def in_one_line(health: Mapping[str, Any]) -> str:
     return f"{health['status']}; {stopped}" if stopped else str(health["status"])
 
 
-def alert_line(alert: Mapping[str, Any]) -> str:
+def alert_line(alert: Mapping[str, Any], now: datetime) -> str:
     """Say what an alert is about. If it is clearing, its numbers are from when the condition last held."""
+    started = f"started {span((now - datetime.fromisoformat(alert['since'])).total_seconds())} ago"
     if alert["clearing"]:
-        return f"alert {alert['kind']} is clearing; from {alert['since']} on it was: {alert['message']}"
-    return f"alert {alert['kind']} since {alert['since']}: {alert['message']}"
+        return f"alert {alert['kind']} is clearing; it {started}, and was: {alert['message']}"
+    return f"alert {alert['kind']} {started}: {alert['message']}"
 
 
 class Conflict(NamedTuple):

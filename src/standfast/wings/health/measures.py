@@ -15,7 +15,7 @@ from standfast.wings.audit import scripts as audit
 from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.outbox_status import statuses
-from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
+from standfast.wings.health.queue_findings import QueueFacts, growth_warning, stalled, starved, unmoved
 from standfast.wings.limits import words as gates
 from standfast.wings.relay.verbs import SpoolStatus
 

@@ -10,7 +10,7 @@ from standfast.store.steps import Script, text
 from standfast.wings.calls.words import CALLER
 from standfast.wings.consent.scripts import asks_by_queue
 from standfast.wings.health.counting import NONE, Lane, QueueCounts, job_counts, oldest
-from standfast.wings.health.rules import GROWTH_WITHIN
+from standfast.wings.health.queue_findings import GROWTH_WITHIN
 from standfast.wings.limits.words import Row
 from standfast.wings.queues.pauses import Pause, pauses
 from standfast.wings.records.reads import LOOKED_THROUGH

@@ -21,17 +21,8 @@ from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.differing_declarations import conflicts, overruled
 from standfast.wings.health.marks import blocked_by, lately
 from standfast.wings.health.outbox_status import OutboxStatus
-from standfast.wings.health.rules import (
-    DENIALS_WITHIN,
-    GROWTH_WITHIN,
-    LATE_SWEEPS,
-    MissingWorker,
-    QueueFacts,
-    StoreFacts,
-    conditions,
-    issues,
-    status,
-)
+from standfast.wings.health.queue_findings import DENIALS_WITHIN, GROWTH_WITHIN, QueueFacts
+from standfast.wings.health.rules import LATE_SWEEPS, MissingWorker, StoreFacts, conditions, issues, status
 from standfast.wings.health.scripts import Counters, Facts, Missing, QueueRow, WorkerRow
 from standfast.wings.health.strain import issues as issues_of_strain
 from standfast.wings.health.summing import sum_counters

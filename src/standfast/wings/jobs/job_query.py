@@ -17,11 +17,20 @@ VIEW_NAMES = tuple(map(str, VIEWS))
 Sought = Annotated[str, Meta(min_length=1, max_length=LONGEST_SOUGHT)]
 Queue = Annotated[str, described("Only of this queue.", "Queue")]
 Handler = Annotated[Sought, described("Only of this handler.", "Handler")]
-InState = Annotated[State, described("Only in this state.", "State", choices=STATES)]
+InState = Annotated[
+    State,
+    described(
+        "Only in this state. `queued` includes scheduled, retry_pending and parked jobs.", "State", choices=STATES
+    ),
+]
 View = Annotated[
     str,
     Meta(extra_json_schema={"enum": [*VIEW_NAMES]}),
-    described("Only jobs with this view.", "View", choices=VIEW_NAMES),
+    described(
+        "Only jobs that lists show like this: the state, with `queued` told apart by what a job waits for.",
+        "View",
+        choices=VIEW_NAMES,
+    ),
 ]
 ReasonCode = Annotated[Sought, described("Only jobs that stopped or are retried for this reason.", "Reason code")]
 ErrorKind = Annotated[Sought, described("Only jobs that failed with this kind of error.", "Error kind")]

@@ -53,7 +53,8 @@ def check(*, file: Path, url: str | None, as_json: bool) -> None:
         show_json(found)
         return
     show_line(f"{number(found['changed'])} of {count_of(found['letters'], 'letter')} would be treated differently")
-    rows = [_change(what, each) for what in ("actions", "decisions") for each in found[what]]
+    changes = [(what, each) for what in ("actions", "decisions") for each in found[what]]
+    rows = [_change(what, each) for what, each in changes if each["before"] != each["after"]]
     if rows:
         show(Table(rows, ("what", "in force", "candidate", "letters", "for example")))
     for name in found["unused"]:
@@ -95,9 +96,7 @@ def drill(*, url: str | None, as_json: bool) -> None:
 
 
 def _change(what: str, change: dict[str, Any]) -> list[str | Cell]:
-    differs = change["before"] != change["after"]
-    after = Cell(change["after"], "bold" if differs else "dim")
-    return [what[:-1], change["before"], after, number(change["count"]), change["samples"][0]]
+    return [what[:-1], change["before"], Cell(change["after"], "bold"), number(change["count"]), change["samples"][0]]
 
 
 def _step(step: Any) -> list[str | Cell]:

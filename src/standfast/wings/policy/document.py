@@ -5,6 +5,7 @@ Left out on purpose: anchors and aliases (YAML bombs are made of them), tags, di
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,10 @@ _HINTS = {
     "cannot start any token": 'put this text in quotes, as in "> 2h"',
 }
 """A hint at the probable mistake, by the parser's message."""
+
+
+class MissingExtra(ConfigurationError):
+    """Nothing is known of the policy: the package that reads it is not installed where this process runs."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -116,7 +121,7 @@ class _Reader:
         self._source = source
         self._shifts = shifts
         self._here = Place(source, 1, 1)
-        self._events = _parser().parse(text)
+        self._events = _parser(source).parse(text)
 
     def read(self) -> Node:
         self._next()  # the stream's beginning
@@ -196,9 +201,10 @@ def _kind(event: Any) -> str:
     return type(event).__name__.removesuffix("Event")
 
 
-def _parser() -> Any:
+def _parser(source: str) -> Any:
     try:
         from ruamel.yaml import YAML  # noqa: PLC0415 - an extra, needed only with a policy
     except ImportError as error:
-        raise ConfigurationError('a policy is read with an extra: pip install "standfast[policy]"') from error
+        importlib.invalidate_caches()  # so that the next try finds what was installed meanwhile
+        raise MissingExtra(f'{source} cannot be read without an extra; run: pip install "standfast[policy]"') from error
     return YAML(typ="safe", pure=True)

@@ -7,7 +7,7 @@ from typing import Any, cast
 from standfast.errors import ConfigurationError
 from standfast.failure import Action
 from standfast.rules import Backoff, exponential
-from standfast.wings.policy.document import Mapping, Node, quoted, read_document
+from standfast.wings.policy.document import Mapping, MissingExtra, Node, quoted, read_document
 from standfast.wings.policy.match import Match
 from standfast.wings.policy.rules import BACKOFFS, VERSION, Broken, Decision, DlqRule, Policy, ReplayRule
 from standfast.wings.policy.schema import (
@@ -75,7 +75,7 @@ def read_policy(given: str | bytes | None, source: str) -> Policy | Broken:
     try:
         return load_policy(given, source)
     except ConfigurationError as error:
-        return Broken(str(error))
+        return Broken(str(error), unread=isinstance(error, MissingExtra))
 
 
 def _rules(root: Mapping, key: str) -> list[Node]:

@@ -42,6 +42,13 @@ AGENT = "asked by an agent"
 """The rule that is named if an agent asks for something that only a person may decide."""
 BROKEN = "broken policy"
 """The rule that is named if the policy cannot be read: then the catalogue triages, and replays are denied."""
+UNREADABLE = (
+    "when it died, the policy could not be read, so no rule of dlq_rules applied; it waits for a person, and "
+    "replay_rules apply as soon as a policy can be read"
+)
+"""What is noted on a letter that was triaged by the catalogue, because the policy could not be read."""
+EARLIER = "an earlier request"
+"""The rule that is named if an approval was requested earlier, and no rule of now requires it."""
 GUARDED = "its effect may have landed, and the rule does not say `landed: maybe`"
 """Why an `auto_replay` rule does not apply to a letter."""
 STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
@@ -84,7 +91,8 @@ def _as_demanded(facts: Facts) -> Permission:
     """Keep an approval that was required earlier: a letter does not need less as it grows older."""
     if facts.demand is None:
         return BUILT_IN
-    return Permission("require_approval", facts.demand.rule, groups=facts.demand.groups)
+    decided_nothing = facts.demand.rule in {BROKEN, BUILT_IN.rule}
+    return Permission("require_approval", EARLIER if decided_nothing else facts.demand.rule, groups=facts.demand.groups)
 
 
 def for_agent(permission: Permission, *, manual: bool, may_have_landed: bool) -> Permission:
@@ -107,6 +115,8 @@ def strictest(*answers: Permission) -> Permission:
         return found
     wanting = [each for each in answers if each.decision == found.decision]
     rules = dict.fromkeys(each.rule for each in wanting)
+    if len(rules) > 1:
+        rules.pop(EARLIER, None)
     groups = {group for each in wanting for group in each.groups}
     return Permission(found.decision, ", ".join(rules), found.why, tuple(sorted(groups)))
 

@@ -9,6 +9,7 @@ from standfast.wings.policy.words import CLOSED_TEXTS, MATCH_KEYS, OPEN_TEXTS
 
 _policy = msgspec.json.Decoder(Policy)
 TEXTS = frozenset({*OPEN_TEXTS, *CLOSED_TEXTS})
+AGAIN = " (workers try again by themselves; restart other processes)"
 NEWER = "the store's policy says something that this version does not know; upgrade standfast"
 
 
@@ -25,7 +26,7 @@ def in_force(read: Policy | Broken, last_good: Policy | None) -> InForce:
         return InForce(read)
     if last_good is not None:
         return InForce(last_good, f"policy: {read.problem}; the last good one stays in force ({last_good.snapshot})")
-    return InForce(read, f"policy: {read.problem}; every replay is denied until it is fixed")
+    return InForce(read, f"policy: {read.problem}; every replay is denied until it is fixed{AGAIN}")
 
 
 def stored(policy: Policy) -> str:

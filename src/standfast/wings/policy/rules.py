@@ -110,6 +110,8 @@ class Broken(msgspec.Struct, frozen=True):
 
     problem: str
     missing: bool = False
+    unread: bool = False
+    """Whether it may be good: what reads it is not installed, so that the same file is worth another try."""
 
     @property
     def snapshot(self) -> str:

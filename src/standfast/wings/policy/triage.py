@@ -22,7 +22,7 @@ from standfast.spine.settle import never
 from standfast.store.steps import text
 from standfast.views import Triage
 from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
-from standfast.wings.policy.permit import BROKEN, GUARDED, group_names, permit
+from standfast.wings.policy.permit import BROKEN, GUARDED, UNREADABLE, group_names, permit
 from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
 from standfast.wings.policy.rules import Broken, DlqRule, Policy, dlq_rule
 
@@ -123,7 +123,7 @@ def triage(
     if facts.reason_code == "consent_required":
         return CONSENT
     if isinstance(policy, Broken):
-        return _by_catalogue(facts, BROKEN)
+        return msgspec.structs.replace(_by_catalogue(facts, BROKEN), note=UNREADABLE)
     match = policy.triages(facts)
     if match.found is not None:
         return msgspec.structs.replace(_by_rule(*match.found, facts, now, roll), note=_note(match.passed_over))

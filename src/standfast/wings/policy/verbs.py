@@ -215,8 +215,8 @@ class Policies:
         self.known.learn(self._store.read(policies.stored_policy()).result())
 
     async def reload(self) -> None:
-        """Put the file's policy in force if the file has changed; learn what other processes published."""
-        if self._file is not None and _signature(self._file) != self._seen:
+        """Put the file's policy in force if the file has changed or was not read; learn what others published."""
+        if self._file is not None and (self._is_unread() or _signature(self._file) != self._seen):
             await run_in_thread(self._reload, self._file)
         await self.refresh()
 
@@ -225,6 +225,10 @@ class Policies:
         self._look(file)
         if self._written is not None and self._written != before:
             self._offer(self._written)
+
+    def _is_unread(self) -> bool:
+        """Return whether the file could not be read for want of the extra, which may be installed by now."""
+        return self._written is not None and isinstance(self._written.read, Broken) and self._written.read.unread
 
     def _look(self, file: Path) -> None:
         """Read the file; a missing one means no policy, unless it was named explicitly."""

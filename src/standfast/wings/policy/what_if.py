@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from standfast.views import Triage
 from standfast.wings.policy.facts import Facts
-from standfast.wings.policy.permit import permit
+from standfast.wings.policy.permit import Permission, permit
 from standfast.wings.policy.rules import Broken, Policy, dlq_rule, replay_rule
 from standfast.wings.policy.triage import triage
 
@@ -28,7 +29,7 @@ class WhatIf(msgspec.Struct, frozen=True):
 
     letters: int
     changed: int
-    """How many letters get another action or another decision."""
+    """How many letters get another action, owner, decision or approver."""
     actions: tuple[Change, ...]
     decisions: tuple[Change, ...]
     unused: tuple[str, ...]
@@ -58,12 +59,34 @@ def what_if(letters: Iterable[tuple[str, Facts]], present: Policy | Broken, cand
     unused = dict.fromkeys(_names(candidate))
     for id_, facts in letters:
         total += 1
-        differs = actions.add(id_, triage(facts, present).action, triage(facts, candidate).action)
-        differs |= decisions.add(id_, permit(facts, present).decision, permit(facts, candidate).decision)
+        differs = actions.add(id_, *_actions(triage(facts, present), triage(facts, candidate)))
+        differs |= decisions.add(id_, *_decisions(permit(facts, present), permit(facts, candidate)))
         changed += differs
         for met in _met(facts, candidate):
             unused.pop(met, None)
     return WhatIf(total, changed, actions.changes(), decisions.changes(), tuple(unused))
+
+
+def _actions(before: Triage, after: Triage) -> tuple[str, str]:
+    """Name two actions; if they are the same, with the owners or approvers if these differ."""
+    owners = (before.owner, after.owner)
+    groups = (before.approver_group, after.approver_group)
+    return _told_apart((before.action, after.action), owner=owners, **{"approver group": groups})
+
+
+def _decisions(before: Permission, after: Permission) -> tuple[str, str]:
+    """Name two decisions; if they are the same, with the approvers if these differ."""
+    groups = (before.approver_group, after.approver_group)
+    return _told_apart((before.decision, after.decision), **{"approver group": groups})
+
+
+def _told_apart(answers: tuple[str, str], **details: tuple[str | None, str | None]) -> tuple[str, str]:
+    before, after = map(str, answers)
+    if before == after:
+        for what, (was, becomes) in details.items():
+            if was != becomes:
+                before, after = f"{before}, {what} {was or 'none'}", f"{after}, {what} {becomes or 'none'}"
+    return before, after
 
 
 def _names(policy: Policy) -> list[str]:

@@ -159,7 +159,7 @@ def _outbox_row(outbox: dict[str, Any]) -> list[str | Cell]:
 
 
 def _open(facts: dict[str, Any], now: datetime) -> Cell:
-    return Cell(pause_words(facts.get("pause"), now), "bold yellow") if facts["paused"] else Cell("open", "green")
+    return Cell(pause_words(facts.get("pause"), now), "bold yellow") if facts["paused"] else Cell("active", "green")
 
 
 def _count_cell(counts: dict[str, Any], name: str, style: str = "") -> Cell:

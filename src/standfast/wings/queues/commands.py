@@ -73,4 +73,4 @@ def _tell(name: str, *, as_json: bool, paused: bool) -> None:
     if as_json:
         show_json({"name": name, "paused": paused})
     else:
-        show_line(f"{name} is paused" if paused else f"{name} goes on")
+        show_line(f"{name} is paused" if paused else f"{name} resumed")

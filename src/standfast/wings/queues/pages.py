@@ -100,7 +100,7 @@ ACTIONS = (
         "/queues/{name:path}/resume",
         "POST",
         "/queues/{name}/resume",
-        ReturnTo("/queues/{name}", "resume", "The queue goes on."),
+        ReturnTo("/queues/{name}", "resume", "The queue is resumed."),
     ),
     Action("/breakers/try", "POST", "/breakers/try", Tried()),
 )

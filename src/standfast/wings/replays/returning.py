@@ -91,7 +91,7 @@ class Returning:
     async def verified(self, record: JobRecord) -> VerifyResult:
         """Check the effects of a letter; raise unless all of them are there."""
         row = record.row
-        word = "if you know that it is done, give result= (--result), which is your word"
+        word = "if nothing more needs to be done, resolve it with result= (--result JSON), and nothing is checked"
         if self._registry.find(row.queue, row.handler) is None:
             raise ConfigurationError(
                 f"handler {row.handler!r} of queue {row.queue!r} is not registered in this process, so its effects "
@@ -112,7 +112,7 @@ class Returning:
             case _:
                 raise NotVerified(
                     f"not all effects exist ({summary(found.looks)}); job {row.id} stays {row.state}; replay it, and "
-                    "only what is missing runs"
+                    f"only what is missing runs; or, {word}"
                 )
 
     async def looked(self, record: JobRecord) -> VerifyResult | None:
