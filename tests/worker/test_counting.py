@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
