@@ -181,7 +181,7 @@ def test_an_approval_is_given_by_a_second_person_and_the_audit_verifies(house: H
     answering.goto(f"{house.url}/approvals")
     answering.get_by_role("link").filter(has_text=asking.url.rpartition("/")[2].partition("?")[0]).click()
     expect(answering.get_by_text("the bank is open")).to_be_visible()
-    expect(answering.get_by_text("payouts/payouts")).to_be_visible()
+    expect(answering.get_by_text("handler payouts of queue payouts runs again")).to_be_visible()
     answering.get_by_role("button", name="Approve").click()
     expect(answering.locator("h1 .state")).to_have_text("used")
     asking.goto(f"{house.url}/jobs/{job}")

@@ -131,14 +131,19 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
         await _greet(sf, server, address_of(host, listening.getsockname()[1]))
         if host in EVERYWHERE and "*" not in sf.settings.hosts:
             click.echo(f"standfast: {AT_OTHER_NAMES}", err=True)
-        looking = Loop("look at the store", LOOK_AT_STORE, moved.watched(partial(_look, sf)))
-        looking.start()
-        stack.push_async_callback(looking.stop)
-        ending = asyncio.create_task(moved.came())
-        ending.add_done_callback(lambda came: None if came.cancelled() else stop(signal.SIGTERM, None))
-        stack.callback(ending.cancel)
+        _stop_when_moved(stack, sf, moved, partial(stop, signal.SIGTERM, None))
         await serving.serve([listening])
     return moved.to is not None
+
+
+def _stop_when_moved(stack: AsyncExitStack, sf: Standfast, moved: MovedStore, stop: Callable[[], None]) -> None:
+    """Look at the store until the stack ends, and stop the server once the store has moved."""
+    looking = Loop("look at the store", LOOK_AT_STORE, moved.watched(partial(_look, sf)))
+    looking.start()
+    stack.push_async_callback(looking.stop)
+    ending = asyncio.create_task(moved.came())
+    ending.add_done_callback(lambda came: None if came.cancelled() else stop())
+    stack.callback(ending.cancel)
 
 
 async def _look(sf: Standfast) -> None:
