@@ -11,8 +11,11 @@ from standfast import ConfigurationError, Effect, Permanent
 from standfast.errors import ApprovalRefused, PlanDrifted, UnknownRequest
 from standfast.testing import drain
 from standfast.wings.redrives.verbs import DRIVEN_FOR
+from standfast.worker import upkeep
+from standfast.worker.upkeep import PruneRequest
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter, redriver
+from tests.worker.inside import store_of
 
 
 async def letters(sf, queue: str, number: int, **options) -> list[str]:
@@ -112,6 +115,18 @@ async def test_a_redrive_does_exactly_its_plan(sf):
     decided = [(entry["kind"], entry["outcome"]) for entry in await sf.audit.entries()]
     assert decided == [("redrive", "started"), *[("replay", "replayed")] * 5, ("redrive", "finished")]
     assert (await sf.audit.verify())["ok"]
+
+
+async def test_a_plan_that_is_being_forgotten_is_unknown(sf):
+    """Pruning deletes a large plan in bites: its rest must not start as if it were the whole."""
+    broken(sf, "mail")
+    await letters(sf, "mail", 4)
+    plan = await sf.dead_letters.plan()
+    sf.clock.advance("25h")
+    assert await store_of(sf).write(upkeep.prune, PruneRequest(limit=3))
+    with pytest.raises(UnknownRequest):
+        await sf.dead_letters.redrive(plan["token"], by="olga")
+    assert await sf.dead_letters.redrives.list() == []
 
 
 async def test_a_plan_that_drifted_is_reported_and_nothing_starts(sf):

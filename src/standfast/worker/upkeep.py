@@ -278,7 +278,7 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
         yield "delete_workers", {"before": now - prune_.keep_workers}
-        yield from redrives.prune(now)
+        redrives_left = yield from redrives.prune(now, limit)
         yield from schedules.prune(now, limit)
         yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
         yield from consents.prune(now, limit)
@@ -288,5 +288,5 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
-        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
+        answers.append(redrives_left or max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
     return answers

@@ -94,6 +94,11 @@ def approvers(seen: Iterable[PlannedLetter]) -> dict[str, list[str]]:
     }
 
 
+def is_for_agent(row: RedriveRow) -> bool:
+    """Return whether a plan was made for an agent: a person then approves replays that might do work twice."""
+    return bool(msgspec.json.decode(row.foreseen).get("for_agent"))
+
+
 def drift(token: str, drifted: list[tuple[str | None, str | None]]) -> str:
     """Describe which letters are not as they were planned."""
     shown = ", ".join(f"{job} is {state}" if job else "one is gone" for job, state in drifted[:MOST_SHOWN])

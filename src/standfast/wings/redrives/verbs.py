@@ -160,7 +160,7 @@ class Redrives:
         by, reason = person(by), optional_reason(reason)
         options = read_course(rate, canary, halt_on)
         row, *_ = await self._row(token, "plan")
-        if agent and not _is_for_agent(row):
+        if agent and not plans.is_for_agent(row):
             raise PlanDrifted(f"plan {token} was made for a person, and an agent asks; nothing was started: plan again")
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
@@ -168,7 +168,9 @@ class Redrives:
         started = await self._store.write(redrive_scripts.start, start)
         if started.drifted:
             raise PlanDrifted(plans.drift(token, started.drifted))
-        if not started.first and started.row is not None and started.row.options != options:
+        if started.row is None:
+            raise UnknownRequest.for_id("plan", token)
+        if not started.first and started.row.options != options:
             raise ConfigurationError(f"plan {token} was carried out before, with another rate, canary or halt_on")
         return Redrive(self, token, by)
 
@@ -228,7 +230,7 @@ class Redrives:
                 return
             if row.state not in sources:
                 raise ConfigurationError(f"redrive {id} is {row.state} and cannot be {what}; nothing was changed")
-            if agent and target == "running" and not _is_for_agent(row):
+            if agent and target == "running" and not plans.is_for_agent(row):
                 raise PolicyDenied(f"redrive {id} was planned for a person; nothing was changed: ask one to resume it")
             decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
             note = f"{what} by {by}" if target != "running" else None
@@ -394,7 +396,3 @@ class Redrives:
 
 
 _ONGOING = {"waiting": "waiting", "released": "running"}
-
-
-def _is_for_agent(row: RedriveRow) -> bool:  # a person then approves replays that might do work twice
-    return bool(msgspec.json.decode(row.foreseen).get("for_agent"))
