@@ -151,7 +151,8 @@ def _entries(link: Link) -> list[dict[str, Any]]:
     decisions = decisions_of(link)
     if decisions is None:
         raise StandfastError(f"link {link.seq} of the audit chain was changed and cannot be read; see audit verify")
-    return [{"seq": link.seq, "at": link.at, **entry} for entry in decisions]
+    shown = ({name: value for name, value in entry.items() if name != "noted_in"} for entry in decisions)
+    return [{"seq": link.seq, "at": link.at, **entry} for entry in shown]
 
 
 def _all(links: Sequence[Link]) -> Iterator[dict[str, Any]]:
