@@ -15,7 +15,7 @@ from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.problems import Problem
 from standfast.server.route import Call
-from standfast.server.token_view import job_for, text_for, values_for
+from standfast.server.token_view import explanation_for, job_for, text_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
 from standfast.wings.audit.verbs import Decisions
@@ -152,7 +152,7 @@ async def _explained(visit: Visit, found: Snapshot) -> str:
     cached = await visit.cache.get_soon(key, found.explain)
     if cached is None:
         return "Why it is where it is, is being looked up."
-    return text_for(str(cached.value), visit.grant, job)
+    return text_for(explanation_for(str(cached.value), visit.grant, job), visit.grant, job)
 
 
 PAGES = (WebPage("/jobs", list_page, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))
