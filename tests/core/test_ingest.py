@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +13,21 @@ from standfast.wings.ingest import signatures
 from standfast.wings.ingest.arrival import Arrival, Ignored, Refused, delivery, name
 from standfast.wings.ingest.paths import MISSING, value_at
 from standfast.wings.ingest.sources import Source, by_hand, source
+from standfast.wings.ingest.triggers import EVENTS
 from standfast.wings.ingest.verbs import read
-from tests.core.deliveries import KEY, SECRET, WHSEC, encoded, event, github, hub, pull_request, webhook
+from tests.core.deliveries import (
+    FORK,
+    KEY,
+    SECRET,
+    WHSEC,
+    encoded,
+    event,
+    github,
+    hub,
+    pull_request,
+    webhook,
+    workflow_run,
+)
 
 NOW = 1_800_000_000.0
 BODY = encoded({"type": "paid", "data": {"id": 5, "tenant": "acme", "level": 90}})
@@ -145,6 +159,55 @@ def test_github_also_sends_forms():
     body = b"payload=%7B%22action%22%3A+%22opened%22%2C+%22issue%22%3A+%7B%22number%22%3A+3%7D%7D"
     headers = {**github("issues", body), "Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     assert of_github(headers, body).payload["number"] == 3
+
+
+def test_a_form_of_too_many_fields_is_refused():
+    body = b"&".join(b"field%d=1" % n for n in range(20))
+    headers = {**github("issues", body), "Content-Type": "application/x-www-form-urlencoded"}
+    refused = of_github(headers, body)
+    assert (refused.status, "more than 10 fields" in refused.detail) == (400, True)
+
+
+RUN = {
+    **workflow_run(head_repository=FORK, event="pull_request"),
+    "pull_requests": [{"number": 3, "base": {"repo": {"id": 1}}}],
+    "check_suite": {"head_branch": "main"},
+    "app": {"name": "ci"},
+}
+STATUS: dict[str, Any] = {
+    "state": "failure",
+    "branches": [{"name": "main"}],
+    "commit": {"html_url": "https://github.com/c"},
+    "sha": "abc",
+}
+PART: dict[str, Any] = {**pull_request(body="@bob"), "state": "approved", "commit_id": "abc"}
+NAMED = ("pull_request", "issue", "review", "comment", "discussion")
+PARTS: dict[str, Any] = dict.fromkeys(NAMED, PART)
+EVENT = event("completed", workflow_run=RUN, check_run=RUN, check_suite=RUN, **STATUS, **PARTS)
+ODD: tuple[Any, ...] = ({}, {"a": []}, [], [{}], [[]], 5, -1.5, True, None, "", "x" * 3000, "\0")
+
+
+def with_odd_values(value: Any) -> Iterator[Any]:
+    """Give a value with one odd thing in it, at every place."""
+    yield from ODD
+    if isinstance(value, dict):
+        for name, inside in value.items():
+            yield from ({**value, name: odd} for odd in with_odd_values(inside))
+    if isinstance(value, list):
+        for place, inside in enumerate(value):
+            yield from ([*value[:place], odd, *value[place + 1 :]] for odd in with_odd_values(inside))
+
+
+@pytest.mark.parametrize("name", EVENTS)
+@pytest.mark.parametrize("action", ["completed", "submitted", "created"])
+def test_an_event_with_values_of_any_type_has_an_answer(name, action):
+    """GitHub signs what an app of a stranger reports, so that these come with a signature that is right."""
+    parts = {name, *NAMED, *STATUS, "repository", "sender", "action"}
+    whole = {part: value for part, value in {**EVENT, "action": action}.items() if part in parts}
+    for odd in with_odd_values(whole):
+        body = encoded(odd)
+        found = of_github(github(name, body), body, login="bob")
+        assert isinstance(found, Arrival | Ignored | Refused)
 
 
 # --- by the table

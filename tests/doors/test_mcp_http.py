@@ -117,6 +117,21 @@ async def test_a_scope_bounds_what_an_agent_reads(sf: Standfast, server: Server)
         assert (await said(scoped, "health"))["total_pending"] == 2
 
 
+async def test_a_scope_hides_the_names_of_steps_in_other_queues(sf: Standfast, server: Server) -> None:
+    flow = sf.workflow("both")
+    flow.step("pay_ann", "secret")
+    flow.step("tell", "echo", after=["pay_ann"])
+    waiting = (await sf.workflows.get(await flow.start()))["steps"]["tell"]["job_id"]
+    async with (
+        connected(sf, server, "scoped", "viewer", queues=["echo"]) as scoped,
+        connected(sf, server, "whole", "viewer") as whole,
+    ):
+        for client, named in ((whole, True), (scoped, False)):
+            shown = [str(await said(client, tool, id=waiting)) for tool in ("status", "explain")]
+            shown.append(str(await client.read_resource(f"standfast://jobs/{waiting}")))
+            assert ["pay_ann" in each for each in shown] == [named] * 3
+
+
 async def test_nobody_gets_in_without_a_token_or_from_elsewhere(server: Server) -> None:
     """Refused as every other path is."""
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.app), base_url=HERE) as http:

@@ -179,6 +179,35 @@ async def test_a_health_of_some_queues_is_judged_by_these(sf: Standfast) -> None
     assert any(issue.startswith("ours:2: ") for issue in whole["issues"])
 
 
+async def test_a_token_for_some_queues_hears_nothing_of_the_spool_of_all(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "standfast.toml").write_text(f'[store]\nspool = "{tmp_path}/jobs.spool"\n')
+    monkeypatch.chdir(tmp_path)
+    async with Standfast(postgres_url) as made:
+        await made.enqueue("ours")
+        async with await client(made, "viewer", queues=["ours"]) as viewer, await client(made, "viewer") as all_:
+            said, whole = (await viewer.get("/health")).json(), (await all_.get("/health")).json()
+    assert whole["spool"]["path"].endswith("jobs.spool")
+    assert said["spool"] is None
+    assert said.keys() == whole.keys()
+
+
+async def test_a_token_for_some_queues_hears_no_name_of_a_step_in_another(sf: Standfast) -> None:
+    flow = sf.workflow("pay")
+    flow.step("pay_ann", "theirs")
+    flow.step("tell", "ours", after=["pay_ann"])
+    named = await flow.start()
+    await drain(sf)
+    waiting = (await sf.workflows.get(named))["steps"]["tell"]["job_id"]
+    async with await client(sf, "viewer", queues=["ours"]) as viewer, await client(sf, "viewer") as all_:
+        paths = (f"/jobs/{waiting}", f"/jobs/{waiting}/explain", "/jobs?queue=ours")
+        said, whole = [[(await each.get(path)).text for path in paths] for each in (viewer, all_)]
+    assert [("pay_ann" in each, "handler_refused" in each) for each in whole] == [(True, True)] * 3
+    assert [("pay_ann" in each, "handler_refused" in each) for each in said] == [(False, False)] * 3
+    assert all("waits for an earlier step of its workflow" in each for each in said)
+
+
 async def test_decisions_are_read_page_by_page(sf: Standfast) -> None:
     """Each page says where the next one begins; the last one that there is none."""
     for n in range(5):

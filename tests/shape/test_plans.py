@@ -72,6 +72,7 @@ INTENDED = {
     "due_approvals": "USING COVERING INDEX approval_expiring (expires_at<?)",
     "moved_on": "USING INDEX job_thread_ended (thread_gate=? AND n>?)",
     "recent_outcomes": "USING INDEX redriven_ended (redrive=? AND episode=?)",
+    "delete_redriven": "SEARCH redriven USING PRIMARY KEY (redrive=? AND place<?)",
     "candidates": "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
     "park_jobs": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
     "occupy_gates": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",

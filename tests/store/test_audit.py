@@ -341,7 +341,9 @@ async def test_deciding_goes_on_in_a_chain_that_was_tampered_with(chained):
 
 async def test_heads_are_noted_in_the_log_and_in_a_private_file(chained, caplog):
     links = await chained.links()
-    assert chained.anchor.read_text(encoding="ascii").splitlines() == [f"{link.seq} {link.hash}" for link in links]
+    named, *noted = chained.anchor.read_text(encoding="ascii").splitlines()
+    assert noted == [f"{link.seq} {link.hash}" for link in links]
+    assert named.isdecimal(), "a number that no other file has"
     assert stat.S_IMODE(chained.anchor.stat().st_mode) == 0o600
     with caplog.at_level(logging.INFO, "standfast.audit"):
         await chained.decide("eve")
@@ -352,7 +354,7 @@ async def test_heads_are_noted_in_the_log_and_in_a_private_file(chained, caplog)
 def test_closing_waits_until_heads_are_noted(shared_url, clock, tmp_path, monkeypatch):
     began, go_on, noted = threading.Event(), threading.Event(), []
 
-    def slow(_path: str, lines: bytes) -> None:
+    def slow(_path: str, lines: bytes, _first: bytes) -> None:
         began.set()
         go_on.wait(10)
         noted.append(lines)
@@ -376,12 +378,12 @@ async def test_a_store_that_is_killed_before_its_head_is_noted_makes_up_for_it(c
     child.go()
     child.leave()
     noted = chained.anchor.read_text(encoding="ascii").splitlines()
-    assert len(noted) == 5, "the first four and the beginning, but not what was committed last"
+    assert len(noted) == 6, "its name, the beginning and the first four, but not what was committed last"
     found = await chained.verified()
     assert (found["ok"], found["entries"], found["anchored"]) == (True, 5, 5)
-    assert len(chained.anchor.read_text(encoding="ascii").splitlines()) == 6
+    assert len(chained.anchor.read_text(encoding="ascii").splitlines()) == 7
     await chained.verified()
-    assert len(chained.anchor.read_text(encoding="ascii").splitlines()) == 6, "once is enough"
+    assert len(chained.anchor.read_text(encoding="ascii").splitlines()) == 7, "once is enough"
 
 
 async def test_a_line_that_a_crash_tore_is_passed_over(chained):
@@ -393,8 +395,8 @@ async def test_a_line_that_a_crash_tore_is_passed_over(chained):
     assert (lines[-2], lines[-1]) == (torn.splitlines()[-1], f"4 {found['head']}".encode())
 
 
-@pytest.mark.parametrize("left", [0, 3])
-async def test_lines_that_were_taken_out_show_for_good(chained, clock, left):
+@pytest.mark.parametrize(("left", "first"), [(0, 0), (1, 1), (4, 3)])
+async def test_lines_that_were_taken_out_show_for_good(chained, clock, left, first):
     for by in ("eve", "fay"):
         clock.advance(3600)
         await chained.decide(by)
@@ -402,8 +404,8 @@ async def test_lines_that_were_taken_out_show_for_good(chained, clock, left):
     chained.anchor.write_bytes(b"".join(lines[:left]))
     for _ in range(2):  # opening the store makes up for the lines, and says so
         found = await chained.verified()
-        assert (found["ok"], found["problem"]["seq"]) == (False, left)
-        assert f"links {left} to 6 were not noted outside in their time" in found["problem"]["why"]
+        assert (found["ok"], found["problem"]["seq"]) == (False, first)
+        assert f"links {first} to 6 were not noted outside in their time" in found["problem"]["why"]
     mended = [line for line in chained.anchor.read_bytes().splitlines(keepends=True) if not line.startswith(b"cut")]
     chained.anchor.write_bytes(b"".join(mended))
     assert (await chained.verified())["ok"], "somebody knows why, and took the line out"
@@ -422,7 +424,100 @@ async def test_a_line_that_is_not_ours_is_found(chained):
     with chained.anchor.open("ab") as file:
         file.write(b"all is well\n")
     found = await chained.verified()
-    assert (found["ok"], "line 6" in found["problem"]["why"]) == (False, True)
+    assert (found["ok"], "line 7" in found["problem"]["why"]) == (False, True)
+
+
+class Hosts:
+    """Hosts that share one store, each with a file of its own."""
+
+    def __init__(self, url: str, directory: Path, clock: FrozenClock) -> None:
+        self._url, self._directory, self._clock = url, directory, clock
+
+    def named(self, name: str) -> Chained:
+        directory = self._directory / name
+        directory.mkdir(exist_ok=True)
+        return Chained(self._url, directory, self._clock)
+
+    async def decide(self, host: Chained, *people: str) -> None:
+        """Decide so that more time passes than a crash explains."""
+        for by in people:
+            self._clock.advance(3600)
+            await host.decide(by)
+
+    async def decide_without_file(self, *people: str) -> None:
+        """Decide as a command does that was started where no settings name a file."""
+        for by in people:
+            self._clock.advance(3600)
+            store = store_at(self._url, self._clock)
+            await store.write_all(audit.note, decided(by))
+            await asyncio.to_thread(store.close)
+
+
+@pytest.fixture
+def hosts(postgres_url: str, tmp_path: Path, clock: FrozenClock) -> Hosts:
+    return Hosts(postgres_url, tmp_path, clock)
+
+
+async def test_a_file_does_not_vouch_for_what_another_host_decided(hosts):
+    one, other = hosts.named("one"), hosts.named("other")
+    await hosts.decide(one, "ann")
+    await hosts.decide(other, "bob", "cid")
+    await hosts.decide_without_file("dan", "eve")
+    for host in (one, other, one):
+        found = await host.verified()
+        assert (found["ok"], found["entries"], found["anchored"]) == (True, 5, 5), found
+    await hosts.decide(one, "fay")
+    assert [(await host.verified())["ok"] for host in (one, other)] == [True, True]
+    assert b"cut" not in one.anchor.read_bytes() + other.anchor.read_bytes()
+
+
+async def test_a_file_that_lost_lines_of_its_own_shows_it_whatever_other_hosts_did(hosts):
+    one, other = hosts.named("one"), hosts.named("other")
+    await hosts.decide(one, "ann")
+    await hosts.decide(other, "bob")
+    await hosts.decide(one, "cid")
+    await hosts.decide(other, "dan")
+    await hosts.decide(one, "eve")
+    await hosts.decide(other, "fay")
+    lines = one.anchor.read_bytes().splitlines(keepends=True)
+    one.anchor.write_bytes(b"".join(lines[:3]))  # up to link 1
+    found = await one.verified()
+    assert (found["ok"], found["problem"]["seq"]) == (False, 3)
+    assert "links 3 to 5 were not noted outside in their time" in found["problem"]["why"]
+    assert (await other.verified())["ok"]
+
+
+async def test_a_file_of_an_older_library_still_serves(hosts, monkeypatch):
+    """Its first line is a head, and its links do not say where they are noted. Two such files may begin alike."""
+    one, other = hosts.named("one"), hosts.named("other")
+    await hosts.decide_without_file("ann", "bob", "cid")
+    links = await one.links()
+    for host in (one, other):
+        host.anchor.write_text(f"{links[1].seq} {links[1].hash}\n", encoding="ascii")
+    found = await one.verified()
+    assert (found["ok"], found["anchored_from"], found["anchored"]) == (True, 1, 3)
+    await hosts.decide(one, "dan", "eve")
+    with monkeypatch.context() as elsewhere:  # this machine is one host only
+        elsewhere.setattr("socket.gethostname", lambda: "other")
+        assert (await other.verified())["ok"]
+    whole = one.anchor.read_bytes()
+    one.anchor.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    found = await one.verified()
+    assert (found["ok"], found["problem"]["seq"]) == (False, 4)
+    one.anchor.write_bytes(whole)
+    assert (await one.verified())["ok"]
+
+
+async def test_where_a_link_is_noted_is_in_the_chain_and_not_among_the_decisions(hosts, tmp_path):
+    host = hosts.named("one")
+    await host.decide("ann")
+    async with host.opened() as store:
+        [entry] = await audit_of(store).entries()
+        await audit_of(store).export(tmp_path / "chain.jsonl")
+    assert "noted_in" not in entry
+    genesis, link = (json.loads(line) for line in (tmp_path / "chain.jsonl").read_text(encoding="utf-8").splitlines())
+    assert "noted_in" not in genesis["entries"][0]
+    assert len(link["entries"][0]["noted_in"]) == 32
 
 
 async def test_an_export_of_a_broken_chain_says_so(chained, tmp_path):

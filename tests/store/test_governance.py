@@ -275,6 +275,62 @@ async def test_what_is_over_is_forgotten_in_time(store, clock, look):
     assert (await seen(store, job_id)).state == "held"
 
 
+async def stored_plans(store: Store, plans: int, letters: int) -> None:
+    """Store plans of letters that are long gone."""
+    for plan in range(plans):
+        rows = [PlanRow(place, 1000 + place, 1, 0, "run") for place in range(letters)]
+        made = Plan(id=f"plan-{plan}", wanted="{}", foreseen="{}", snapshot="first", letters=rows)
+        await store.write(redrives.plan, made)
+
+
+async def test_old_plans_are_forgotten_in_bites_however_many_letters_they_have(store, clock, look):
+    """One DELETE of millions of rows meets PostgreSQL's time limit, and then nothing at all would be pruned."""
+    await stored_plans(store, plans=2, letters=25)
+    await stored_plans(store, plans=3, letters=0)
+    clock.advance(KEEP_PLANS + 1)
+    left = []
+    while await store.write(upkeep.prune, PruneRequest(limit=10)):
+        left += look("SELECT count(*) FROM redriven")
+        plans = {name for (name,) in look("SELECT id FROM redrive")}
+        assert plans >= {name for (name,) in look("SELECT DISTINCT redrive FROM redriven")}
+    assert left == [(40,), (30,), (20,), (10,), (0,)]
+    assert look("SELECT * FROM redriven") == look("SELECT * FROM redrive") == []
+
+
+async def test_many_old_plans_without_letters_are_forgotten_in_bites(store, clock, look):
+    for number in range(25):
+        plan = Plan(id=f"plan-{number}", wanted="{}", foreseen="{}", snapshot="first", letters=())
+        await store.write(redrives.plan, plan)
+    clock.advance(KEEP_PLANS + 1)
+    assert [await store.write(upkeep.prune, PruneRequest(limit=10)) for _ in range(3)] == [True, True, False]
+    assert look("SELECT * FROM redrive") == []
+
+
+async def test_a_plan_that_is_half_forgotten_starts_nothing(store, clock, look):
+    ids = [await died(store) for _ in range(4)]
+    plan = await planned(store, *ids)
+    clock.advance(KEEP_PLANS + 1)
+    assert await store.write(upkeep.prune, PruneRequest(limit=3))
+    assert look("SELECT count(*) FROM redriven") == [(1,)]
+    started = await store.write(redrives.start, start(plan))
+    assert (started.first, started.row, started.drifted) == (False, None, [])
+    await store.write(upkeep.prune, PruneRequest())
+    assert look("SELECT * FROM redrive") == []
+
+
+async def test_approvals_that_are_over_are_forgotten_in_bites(store, clock, look):
+    for number in range(5):
+        await hold(store, await died(store), filing(f"a-{number}"))
+        answer = Answer(f"a-{number}", ApprovalState.PENDING, ApprovalState.DENIED, "bea")
+        await store.write(approvals.answer, ApprovalAnswer(answer))
+    clock.advance(KEEP_REDRIVES + 1)
+    left = []
+    for _ in range(3):
+        await store.write(upkeep.prune, PruneRequest(limit=2))
+        left += look("SELECT count(*) FROM approval")
+    assert left == [(3,), (1,), (0,)]
+
+
 async def test_a_restored_store_goes_on_with_nothing(store):
     job_id = await died(store)
     plan = await planned(store, await died(store))

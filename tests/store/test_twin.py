@@ -22,7 +22,6 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from standfast import Standfast
-from standfast.application.wings import RIDERS, SCRIPTS
 from standfast.testing import FrozenClock
 from standfast.worker import claimer
 from tests.store.twin import (
@@ -47,9 +46,9 @@ from tests.store.twin import (
 
 def force_long_way(sf: Standfast) -> None:
     """Have every job pass every wing, plain ones too."""
-    riders = msgspec.structs.replace(RIDERS, shortcuts=False)
     engine = sf._store._engine  # noqa: SLF001 - no user needs this
-    engine._scripts = replace(SCRIPTS, riders=riders)  # noqa: SLF001
+    given = engine._scripts  # noqa: SLF001
+    engine._scripts = replace(given, riders=msgspec.structs.replace(given.riders, shortcuts=False))  # noqa: SLF001
 
 
 def leave_alone(sf: Standfast) -> None:

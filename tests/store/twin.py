@@ -286,8 +286,8 @@ TELLING = ("journal", "told")
 COUNTING = ("counter", "counted")
 """Tables whose rows are added up."""
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
-STORE = re.compile(r'(?<="store":")[0-9a-f]{32}')
-"""What the audit chain of a store begins with."""
+STORE = re.compile(r'(?:(?<="store":")|(?<="noted_in":"))[0-9a-f]{32}')
+"""What the audit chain of a store begins with, and the name of the file beside it."""
 WORKER = re.compile(rf"{re.escape(socket.gethostname())}-\d+-[0-9a-f]{{6}}")
 
 

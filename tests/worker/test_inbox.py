@@ -412,3 +412,13 @@ async def test_a_letter_in_quarantine_says_so_and_names_its_owner(sf, *, by_poli
     if by_policy:
         assert message["hint"] == f"It was not done. {failure.advice} Do not call retry; tell team-x."
         assert message["advice"] == failure.advice
+
+
+async def test_a_label_named_session_puts_no_job_into_a_session(sf):
+    sf.queue("mail")
+    labelled = await sf.enqueue("mail", labels={"session": "s"})
+    own = await sf.enqueue("mail", session="s", labels={"session": "other"})
+    assert labelled.id != own.id
+    assert (await sf.inbox.overview("s"))["jobs"] == {"queued": 1}
+    assert (await sf.inbox.overview("other"))["jobs"] == {}
+    assert [job.id for job in await sf.jobs(session="s")] == [own.id]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from standfast import ConfigurationError, Effect, Permanent
 from standfast.errors import ApprovalRefused, PlanDrifted, UnknownRequest
+from standfast.store.steps import Script
 from standfast.testing import drain
+from standfast.wings.redrives import plans, redrive_reads
 from standfast.wings.redrives.verbs import DRIVEN_FOR
+from standfast.worker import upkeep
+from standfast.worker.upkeep import PruneRequest
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter, redriver
+from tests.worker.inside import store_of
 
 
 async def letters(sf, queue: str, number: int, **options) -> list[str]:
@@ -32,6 +38,11 @@ def counts(progress: dict[str, Any]) -> dict[str, int]:
     """Give the numbers that are not zero."""
     names = ("waiting", "running", "completed", "failed", "resolved", "denied", "approval_required", "drifted")
     return {name: progress[name] for name in names if progress[name]}
+
+
+def rows_of(plan: str) -> Script[list[tuple[Any, ...]]]:
+    """Read the letters of a plan."""
+    return (yield "next_redriven", {"redrive": plan, "limit": 1000})
 
 
 async def test_a_plan_tells_what_would_happen_and_changes_nothing(sf):
@@ -61,6 +72,45 @@ async def test_a_plan_tells_what_would_happen_and_changes_nothing(sf):
         await sf.dead_letters.plan({"kew": "mail"})
     with pytest.raises(UnknownRequest):
         await sf.dead_letters.redrives.progress(token)
+
+
+async def test_a_plan_of_large_letters_holds_few_of_them_at_a_time(sf):
+    size, number = 100_000, 300
+    broken(sf, "mail")
+    await sf.enqueue_many("mail", [{"n": n, "text": "x" * size} for n in range(number)])
+    await drain(sf)
+    tracemalloc.start()
+    try:
+        plan = await sf.dead_letters.plan({"queue": "mail"})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (plan["letters"], plan["would_run"]) == (number, number)
+    assert most < number * size * 0.8, f"{most >> 20} MB for {number * size >> 20} MB of letters"
+
+
+async def test_a_plan_of_many_pages_is_that_of_one(sf, monkeypatch):
+    """Whatever is summed up over letters is summed up over pages."""
+    book = Rulebook()
+    broken(sf, "mail", "audited")
+    govern(sf, book)
+    book.queues = {"audited": "require_approval"}
+    for queue in ("mail", "audited", "mail", "audited"):
+        await letters(sf, queue, 3)
+    quarantined = (await sf.dead_letters.list({"queue": "mail"}))[0].id
+    await sf.dead_letters.quarantine(quarantined, by="olga", reason="odd")
+    whole = await sf.dead_letters.plan()
+    for name in ("SMALLEST_PAGE", "FIRST_PAGE", "LARGEST_PAGE"):
+        monkeypatch.setattr(plans, name, 2)
+    paged = await sf.dead_letters.plan()
+    tokens = [each.pop("token") for each in (whole, paged)]
+    assert whole == paged
+    assert (whole["letters"], whole["need_approval"], whole["quarantined"]) == (11, 6, 1)
+    found = [await store_of(sf).read(redrive_reads.one(token)) for token in tokens]
+    one, other = [each[0] for each in found if each is not None]
+    assert (one.foreseen, one.snapshot) == (other.foreseen, other.snapshot)
+    one_rows, other_rows = [await store_of(sf).read(rows_of(token)) for token in tokens]
+    assert one_rows == other_rows
 
 
 async def test_a_plan_knows_what_landed_and_whose_thread_moved_on(sf):
@@ -112,6 +162,18 @@ async def test_a_redrive_does_exactly_its_plan(sf):
     decided = [(entry["kind"], entry["outcome"]) for entry in await sf.audit.entries()]
     assert decided == [("redrive", "started"), *[("replay", "replayed")] * 5, ("redrive", "finished")]
     assert (await sf.audit.verify())["ok"]
+
+
+async def test_a_plan_that_is_being_forgotten_is_unknown(sf):
+    """Pruning deletes a large plan in bites: its rest must not start as if it were the whole."""
+    broken(sf, "mail")
+    await letters(sf, "mail", 4)
+    plan = await sf.dead_letters.plan()
+    sf.clock.advance("25h")
+    assert await store_of(sf).write(upkeep.prune, PruneRequest(limit=3))
+    with pytest.raises(UnknownRequest):
+        await sf.dead_letters.redrive(plan["token"], by="olga")
+    assert await sf.dead_letters.redrives.list() == []
 
 
 async def test_a_plan_that_drifted_is_reported_and_nothing_starts(sf):

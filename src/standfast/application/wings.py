@@ -18,7 +18,11 @@ thread or a queue, and there is none. The head of the audit chain comes after al
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from standfast.clock import Clock
 from standfast.settings import APPROVAL_TTL
@@ -33,6 +37,7 @@ from standfast.wings.alerts.announcer import tell as tell_alerts
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
+from standfast.wings.audit.words import NotedIn
 from standfast.wings.backup import scripts as backup
 from standfast.wings.calls import scripts as calls
 from standfast.wings.consent import scripts as consent
@@ -189,7 +194,7 @@ SCRIPTS = RoundScripts(
     contents=reads.contents,
     anchor=Anchor,
 )
-"""The scripts that every store is given."""
+"""The scripts that every store is given, but for where its audit chain is noted."""
 
 
 def store_at(
@@ -201,4 +206,12 @@ def store_at(
     approval_ttl: float = APPROVAL_TTL,
 ) -> Store:
     """Return the store of a URL, not yet open."""
-    return Store(url, SCRIPTS, clock, audit_file=audit_file, spool=spool, approval_ttl=approval_ttl)
+    return Store(url, _scripts(), clock, audit_file=audit_file, spool=spool, approval_ttl=approval_ttl)
+
+
+def _scripts() -> RoundScripts:
+    """Return the scripts of one store: its links say in which file its anchor notes them."""
+    noted_in = NotedIn()
+    *others, _ = RIDERS.closes
+    riders = msgspec.structs.replace(RIDERS, closes=(*others, partial(audit.write_link, noted_in=noted_in)))
+    return replace(SCRIPTS, riders=riders, anchor=partial(Anchor, noted_in=noted_in))

@@ -7,6 +7,7 @@ import secrets
 import msgspec
 
 from standfast.errors import ConfigurationError, PolicyDenied, UnknownJob
+from standfast.server.token_view import without_steps
 from standfast.views import JobView
 from standfast.wings.access.words import Grant, Right
 
@@ -55,7 +56,7 @@ class Identity(msgspec.Struct, frozen=True):
         """Return a job that is visible to this connection; raise UnknownJob for any other."""
         if job is None or not self.sees(job):
             raise UnknownJob.for_id(named)
-        return job
+        return without_steps(job, self.grant)
 
 
 def identity(session: str | None = None, person: str | None = None) -> Identity:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.lifecycle import State
 from standfast.redact import HIDDEN, redacted, redacted_text
 from standfast.rules import QueueRules
 from standfast.server.auth import reaches
@@ -16,6 +17,7 @@ from standfast.wings.access.words import Grant, Right
 from standfast.wings.health.rules import status
 from standfast.wings.health.verbs import TOTALS
 from standfast.wings.limits.words import of_dependency, queue_of
+from standfast.wings.records.view import EARLIER_STEP
 
 Found = dict[str, Any]
 Shown = list[Found]
@@ -32,8 +34,23 @@ def reads_secrets(grant: Grant) -> bool:
 
 def job_for(job: JobView, grant: Grant) -> Found:
     """Return a job for JSON; without the right to read payloads, payload and failure are redacted."""
-    found = msgspec.to_builtins(job)
+    found = msgspec.to_builtins(without_steps(job, grant))
     return without_secrets(found, grant, job) if is_others_too(job, grant) else value_for(found, grant)
+
+
+def waits_unseen(job: JobView, grant: Grant | None) -> bool:
+    """Return whether a job waits for steps that may be in queues which a token does not reach: they are not named."""
+    return job.state == State.WAITING and grant is not None and grant.queues is not None
+
+
+def without_steps(job: JobView, grant: Grant | None) -> JobView:
+    """Return a job without the names of steps that a token may not reach."""
+    return msgspec.structs.replace(job, reason=EARLIER_STEP) if waits_unseen(job, grant) else job
+
+
+def explanation_for(text: str, grant: Grant | None, job: JobView) -> str:
+    """Return why a job is where it is, without such names."""
+    return f"It {EARLIER_STEP}." if waits_unseen(job, grant) else text
 
 
 def is_others_too(job: JobView, grant: Grant | None) -> bool:

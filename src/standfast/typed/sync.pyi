@@ -678,8 +678,8 @@ class SyncAudit:
         transaction made more. Its `next_after` is where the next page begins.
         """
 
-    def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List this many of the last decisions, oldest first."""
+    def last(self, number: int, *, job: JobId = None, kind: str | None = None, within: int | None = None) -> Decisions:
+        """List this many of the last decisions, oldest first; with `within`, look only at so many of the last links."""
 
     def verify(self) -> dict[str, Any]:
         """Return whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.

@@ -289,7 +289,7 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
-        yield from redrives.prune(now)
+        redrives_left = yield from redrives.prune(now, limit)
         yield from schedules.prune(now, limit)
         yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
         yield from consents.prune(now, limit)
@@ -302,5 +302,6 @@ def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
         yield "forget_marks", {"mark": OUTBOX, "before": now - OUTBOX_KEPT}
         uncounted = yield from forget_counts(limit)
-        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows, tallies, uncounted) >= limit)
+        found = max(len(decode_numbers(numbers)), evicted, keys, rows, tallies, uncounted)
+        answers.append(redrives_left or found >= limit)
     return answers

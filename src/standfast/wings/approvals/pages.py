@@ -12,10 +12,13 @@ from standfast.server.token_view import job_for, value_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
 from standfast.wings.approvals.words import ApprovalState
+from standfast.wings.audit.verbs import Decisions
 from standfast.wings.records.view import one_of
 
 PAGE = 100
 AMENDMENTS = 20
+LINKS_LOOKED_THROUGH = 10_000
+"""The most links of the audit chain that the page of an approval goes through: it has no index by job."""
 
 
 async def list_page(visit: Visit) -> RenderedPage:
@@ -31,7 +34,7 @@ async def one(visit: Visit) -> RenderedPage:
     """Show exactly what would be approved: the letter as it is now, its amendments, the rule, and who asked."""
     approval = await reached.approval(visit.sf, visit.grant, visit.path["id"])
     letter = None if approval["job"] is None else await visit.sf.status(approval["job"])
-    amendments = [] if letter is None else await _amendments(visit, letter)
+    amendments = Decisions() if letter is None else await _amendments(visit, letter)
     groups = {*visit.grant.groups, *await visit.sf.shared_settings.groups_of(visit.grant.person)}
     shown = value_for(approval, visit.grant)
     context = {
@@ -40,7 +43,8 @@ async def one(visit: Visit) -> RenderedPage:
         "job": None if letter is None else job_for(letter, visit.grant),
         "same": letter is not None and letter.payload_sha256 == approval["payload_sha256"],
         "in_force": visit.sf.policy.snapshot == approval["snapshot"],
-        "amendments": amendments,
+        "amendments": values_for(amendments, visit.grant),
+        "amended_earlier": amendments.since is not None,
         "redrive": await _redrive(visit, approval["redrive"]),
         "own": visit.grant.person in {approval["asked_by"], *(() if letter is None else letter.requesters)},
         "missing": sorted({*approval["approver_groups"]} - groups),
@@ -59,9 +63,12 @@ def _on_approval(approval: dict[str, Any], letter: JobView | None) -> str:
     return f"handler {letter.handler} of queue {letter.queue} runs again"
 
 
-async def _amendments(visit: Visit, letter: JobView) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = await visit.sf.audit.last(AMENDMENTS, job=letter.id, kind="amend")
-    return values_for(found, visit.grant)
+async def _amendments(visit: Visit, letter: JobView) -> Decisions:
+    """Return the last amendments of a letter; its generation says how many there are."""
+    number = min(AMENDMENTS, letter.generation)
+    if not number:
+        return Decisions()
+    return await visit.sf.audit.last(number, job=letter.id, kind="amend", within=LINKS_LOOKED_THROUGH)
 
 
 async def _redrive(visit: Visit, id: str | None) -> dict[str, Any] | None:  # noqa: A002 - as everywhere

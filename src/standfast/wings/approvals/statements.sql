@@ -77,4 +77,5 @@ SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'), EXISTS (SELECT 1 
 -- name: delete_approvals
 -- locks: approvals
 -- The decisions stay in the audit.
-DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND coalesce(answered_at, expires_at) < :ended_before
+DELETE FROM approval WHERE id IN (
+  SELECT id FROM approval WHERE state NOT IN ('pending', 'approved') AND coalesce(answered_at, expires_at) < :ended_before LIMIT :limit)

@@ -2,13 +2,21 @@
 
 A line covers every link up to its own. If a line is missing because the process was killed in between, the next line
 makes up for it, or one written when the store is opened. Lines of several processes may be out of order.
+
+Many hosts may write to one store, and each has a file of its own, or none. So every link says in which file its head
+is to be noted, and a file must only have lines for the links that name it. The first line of a file names it: in a new
+file that is a random number, in one of an older library the first head, which that file shares with no other file of
+its host. To an older library, the number is a line that a crash tore, which it passes over.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
+import secrets
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +28,8 @@ from typing import Any, BinaryIO, NamedTuple
 from standfast.errors import ConfigurationError
 from standfast.portable import NO_LINK, sync_directory
 from standfast.store.steps import Script
-from standfast.wings.audit.scripts import StoredHead, lag, peek
-from standfast.wings.audit.words import Head
+from standfast.wings.audit.scripts import MissingLinks, StoredHead, links_to_note, peek
+from standfast.wings.audit.words import Head, NotedIn
 
 log = logging.getLogger("standfast.audit")
 
@@ -30,6 +38,9 @@ LAST_BYTES = 4096
 AT_ONCE = 1000
 LONGEST_LAG = 60.0
 """A killed process can leave this many seconds of decisions without a line: it writes one after each commit."""
+LONGEST_LINE = 100
+_NUMBER = re.compile(rb"\d{39}")
+"""The first line of a new file."""
 _LINE = re.compile(rb"(\d+) ([0-9a-f]{64})\n")
 _TORN = re.compile(rb"\d*(?: [0-9a-f]{0,64})?\n?")
 """What a crash may leave of a line."""
@@ -46,8 +57,12 @@ class BadLine(NamedTuple):
 class Anchor:
     """Where the heads of one store are noted. The writer only hands them over, and never waits for the file."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, noted_in: NotedIn | None = None) -> None:
         self.path = path
+        self._noted_in = noted_in or NotedIn()
+        """Where those who write links find the name of the file."""
+        self._number = f"{secrets.randbits(128):039d}\n".encode()
+        """The first line of the file, if this process begins it."""
         self.problem: str | None = None
         """Why the last head could not be noted in the file; None if it was noted."""
         self._heads: deque[Head] = deque()
@@ -66,18 +81,21 @@ class Anchor:
     def catch_up(self, ask: Callable[[Script[Any]], Any]) -> None:
         """Note the head of a store that was just opened, if its writer could not; `ask` reads from the store.
 
-        If the missing links were written over a longer time than a crash explains, lines were removed, or could not be
-        written then: that is noted first, so that it stays known.
+        If the links that this file has no lines for were written over a longer time than a crash explains, lines were
+        removed, or could not be written then: that is noted first, so that it stays known.
         """
-        found: StoredHead | None = ask(peek()) if self.path is not None else None
-        if self.path is None or found is None:
+        if self.path is None:
             return
+        self._noted_in.name = _name(self._number)
+        found: StoredHead | None = ask(peek())
         with self._reporting():
-            known, last = Path(self.path).exists(), max((each.seq for each in _heads(_tail(self.path))), default=-1)
-            if last < found.head.seq:
-                cut = known and ask(lag(last)) > LONGEST_LAG
-                mark = f"cut {last} {found.head.seq}\n".encode() if cut else b""
-                append(self.path, mark + _lines([found.head]))
+            known = Path(self.path).exists()
+            if known:
+                self._noted_in.name = name_of(self.path)  # none if the file was emptied: then every link counts
+            last = max((each.seq for each in _heads(_tail(self.path))), default=-1)
+            if found is not None and last < found.head.seq:
+                missing = ask(links_to_note(last, self._noted_in.name)) if known else None
+                self._append(_cut(missing) + _lines([found.head]))
 
     def close(self) -> None:
         """Note the heads that were handed over, and stop."""
@@ -92,7 +110,13 @@ class Anchor:
             log.info("audit head %d %s", *head)
         if self.path is not None and heads:
             with self._reporting():
-                append(self.path, _lines(heads))
+                self._append(_lines(heads))
+
+    def _append(self, lines: bytes) -> None:
+        """Append to the file, and learn its name: another process may have begun it."""
+        if self.path is not None:
+            append(self.path, lines, self._number)
+            self._noted_in.name = name_of(self.path)
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
@@ -107,19 +131,44 @@ class Anchor:
             )
 
 
-def append(path: str, lines: bytes) -> None:
-    """Append lines, on disk when this returns; a line that a crash tore off stays a separate line."""
+def _cut(missing: MissingLinks | None) -> bytes:
+    """Return the note that lines are missing, if a crash does not explain it."""
+    if missing is None or missing.seconds <= LONGEST_LAG:
+        return b""
+    return f"cut {missing.first - 1} {missing.last}\n".encode()
+
+
+def append(path: str, lines: bytes, first: bytes) -> None:
+    """Append lines, on disk when this returns; a line that a crash tore off stays a separate line.
+
+    A file that is new or empty gets the `first` line too.
+    """
     new = not Path(path).exists()
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_LINK, 0o600)
     try:
         end = os.fstat(handle).st_size
         torn = end > 0 and _last_byte(handle) != b"\n"
-        os.write(handle, b"\n" + lines if torn else lines)
+        os.write(handle, first + lines if end == 0 else b"\n" + lines if torn else lines)
         os.fsync(handle)
     finally:
         os.close(handle)
     if new:
         sync_directory(Path(path).parent)
+
+
+def name_of(path: str) -> str | None:
+    """Return the name of a file, by its first line; None if it has none yet."""
+    if not Path(path).exists():
+        return None
+    with Path(path).open("rb") as file:
+        first = file.readline(LONGEST_LINE).strip()
+    return _name(first) if first else None
+
+
+def _name(first: bytes) -> str:
+    """Name a file by its first line. Files of several hosts may begin with the same head, but not with one number."""
+    told_apart = first.strip() if _NUMBER.fullmatch(first.strip()) else first + socket.gethostname().encode()
+    return hashlib.sha256(told_apart).hexdigest()[:32]
 
 
 def _last_byte(handle: int) -> bytes:

@@ -54,7 +54,8 @@ async def audit(visit: Visit) -> RenderedPage:
     filters = visit.form_values("job", "kind")
     one_of("kind", filters.get("kind"), sorted(KINDS))
     scoped = not await _reaches(visit, filters.get("job"))
-    found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, **filters))[::-1]
+    which = {name: filters.get(name) for name in ("job", "kind")}
+    found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, within=None, **which))[::-1]
     entries = [{**each, "about": about(each)} for each in values_for(found, visit.grant)]
     kinds = {"asked": filters, "kinds": sorted(KINDS)}
     return RenderedPage(

@@ -44,7 +44,7 @@ async def audit(call: Call) -> Answer:
 async def _found(call: Call, wanted: WantedEntries, job: str | None) -> Decisions:
     audit, which = call.sf.audit, {"job": job, "kind": wanted.kind}
     if wanted.last is not None:
-        return await audit.last(wanted.last, **which)
+        return await audit.last(wanted.last, within=None, **which)
     return await audit.entries(after=wanted.after, limit=wanted.limit, **which)
 
 

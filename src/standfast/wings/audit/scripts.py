@@ -12,7 +12,7 @@ from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, RoundState, Script, text
-from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
+from standfast.wings.audit.words import Decision, Head, Kind, Link, NotedDecision, NotedIn, following, genesis
 
 ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.DISCARD: "discard"}
 """The moves that are always decisions; other moves are if their transition carries one."""
@@ -24,6 +24,14 @@ class StoredHead(msgspec.Struct, frozen=True):
 
     store: str
     head: Head
+
+
+class MissingLinks(msgspec.Struct, frozen=True):
+    """Links that a file has no lines for: the first and the last, and over how many seconds they were written."""
+
+    first: int
+    last: int
+    seconds: float
 
 
 class Decisions(RoundState):
@@ -72,11 +80,14 @@ def note(round_: Round, decisions: Sequence[Decision]) -> Script[list[None]]:
     return [None] * len(decisions)
 
 
-def write_link(round_: Round) -> Script[None]:
+def write_link(round_: Round, noted_in: NotedIn | None = None) -> Script[None]:
     """Write the transaction's decisions as one link. On PostgreSQL this locks the head: it must come last."""
     decisions = round_.state(Decisions).made
     if not decisions:
         return
+    if noted_in is not None and noted_in.name is not None:
+        first = msgspec.structs.asdict(decisions[0])
+        decisions = [NotedDecision(**first, noted_in=noted_in.name), *decisions[1:]]
     wall = round_.now + round_.skew
     noted = yield from head()
     if noted is None:
@@ -104,14 +115,14 @@ def links(after: int, limit: int, job: str | None = None, kind: str | None = Non
     return [Link(*row) for row in rows]
 
 
-def lag(after: int) -> Script[float]:
-    """Read over how many seconds the links after a number were written."""
-    noted = yield from peek()
-    first = yield from links(after, 1)
-    last = [] if noted is None else (yield from links(noted.head.seq - 1, 1))
-    if not first or not last:
-        return 0.0
-    return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
+def links_to_note(after: int, file: str | None) -> Script[MissingLinks | None]:
+    """Read which links after a number are to be noted in this file; without a name, all of them count."""
+    named = "" if file is None else f'"noted_in":{text(file)}'
+    [(first, last, begun, ended)] = yield "links_to_note", {"after": after, "file": named}
+    if first is None:
+        return None
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
+    return MissingLinks(first, last, seconds)
 
 
 def hashes(numbers: Sequence[int]) -> Script[dict[int, str]]:

@@ -39,5 +39,11 @@ SELECT :columns(Link) FROM audit
 WHERE seq > :after AND (:job = '' OR position(:job IN entries) > 0) AND (:kind = '' OR position(:kind IN entries) > 0)
 ORDER BY seq LIMIT :limit
 
+-- name: links_to_note
+SELECT min(seq), max(seq), min(at), max(at) FROM audit WHERE seq > :after AND (:file = '' OR instr(entries, :file) > 0)
+
+-- name: links_to_note (postgres)
+SELECT min(seq), max(seq), min(at), max(at) FROM audit WHERE seq > :after AND (:file::text = '' OR position(:file IN entries) > 0)
+
 -- name: link_hashes
 SELECT seq, hash FROM audit WHERE seq IN :integers(numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,13 @@ AT_ONCE = 500
 
 
 class Decisions(list[dict[str, Any]]):
-    """Decisions, oldest first. `next_after` leads to the next ones; it is None if there are none."""
+    """Decisions, oldest first. `next_after` leads to the next ones; it is None if there are none.
+
+    `since` is the time of the first link that was looked at, if earlier ones were left out.
+    """
 
     next_after: int | None = None
+    since: datetime | None = None
 
 
 class Audit:
@@ -57,19 +62,31 @@ class Audit:
                 found += wanted
         return found
 
-    async def last(self, number: int, *, job: JobId = None, kind: str | None = None) -> Decisions:
-        """List this many of the last decisions, oldest first."""
+    async def last(
+        self, number: int, *, job: JobId = None, kind: str | None = None, within: int | None = None
+    ) -> Decisions:
+        """List this many of the last decisions, oldest first; with `within`, look only at so many of the last links."""
         await self._ready()
         _check_page(0, number)
         about = None if job is None else id_of(job)
         head = await self._store.read(audit.peek())
-        end, reach = 0 if head is None else head.head.seq, max(number, AT_ONCE)
+        end = 0 if head is None else head.head.seq
+        most, reach = end if within is None else min(end, within), max(number, AT_ONCE)
         while True:
-            found = [entry async for links in self._links(max(0, end - reach), about, kind) for entry in _all(links)]
+            after = end - min(reach, most)
+            found = [entry async for links in self._links(after, about, kind) for entry in _all(links)]
             wanted = [entry for entry in found if _is(entry, about, kind)]
-            if len(wanted) >= number or reach >= end:
-                return Decisions(wanted[-number:])
+            if len(wanted) >= number or reach >= most:
+                return await self._last(wanted[-number:], after if len(wanted) < number else 0)
             reach *= 4
+
+    async def _last(self, found: list[dict[str, Any]], left_out: int) -> Decisions:
+        """Return decisions, with the time from which on there are no others, if the first links were left out."""
+        decisions = Decisions(found)
+        if left_out:
+            [link] = await self._store.read(audit.links(left_out, 1))
+            decisions.since = datetime.fromisoformat(link.at)
+        return decisions
 
     async def _links(self, after: int, job: str | None = None, kind: str | None = None) -> AsyncIterator[list[Link]]:
         """Read the links after a number, in bites."""
@@ -151,7 +168,8 @@ def _entries(link: Link) -> list[dict[str, Any]]:
     decisions = decisions_of(link)
     if decisions is None:
         raise StandfastError(f"link {link.seq} of the audit chain was changed and cannot be read; see audit verify")
-    return [{"seq": link.seq, "at": link.at, **entry} for entry in decisions]
+    shown = ({name: value for name, value in entry.items() if name != "noted_in"} for entry in decisions)
+    return [{"seq": link.seq, "at": link.at, **entry} for entry in shown]
 
 
 def _all(links: Sequence[Link]) -> Iterator[dict[str, Any]]:

@@ -71,7 +71,19 @@ class Decision(Carried, frozen=True, kw_only=True, omit_defaults=True):
         return HISTORY_WORDS.get(self.kind)
 
 
+class NotedDecision(Decision, frozen=True, kw_only=True, omit_defaults=True):
+    """The first decision of a link, with the name of the file in which the link's head is to be noted."""
+
+    noted_in: str
+
+
 _entries = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+class NotedIn:
+    """The name of the file in which a process notes the heads of its links; None if there is none, or not yet."""
+
+    name: str | None = None
 
 
 class Head(NamedTuple):

@@ -16,6 +16,7 @@ from standfast.wings.ingest.triggers import EVENTS, Event, Found, found_in
 
 FORM = "application/x-www-form-urlencoded"
 """How GitHub sends a body that is not configured as JSON: the JSON is a field of a form."""
+MOST_FIELDS = 10
 
 
 def read(delivery: Delivery, source: Source) -> Reading:
@@ -45,7 +46,10 @@ def _json(delivery: Delivery) -> bytes:
     """Return the JSON of a body: the body itself, or a field if the body is a form."""
     if delivery.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         return delivery.body
-    fields = parse_qs(delivery.body.decode("utf-8", "replace"), max_num_fields=10)
+    try:
+        fields = parse_qs(delivery.body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise PayloadRejected(f"the body is a form with more than {MOST_FIELDS} fields") from error
     return fields.get("payload", [""])[0].encode()
 
 

@@ -74,9 +74,10 @@ def _of_ended_run(event: Event, run: dict[str, Any], branch: object, *, title: o
     """Judge a workflow or check that has ended."""
     if event.action != "completed":
         return f"{event.name} {event.action} is no end"
-    if run.get("conclusion") not in FAILED:
-        return f"{event.name} ended as {text(run.get('conclusion'), 50) or 'nothing'}, which is no failure"
-    default = event.part("repository").get("default_branch")
+    conclusion = text(run.get("conclusion"), 50)
+    if conclusion not in FAILED:
+        return f"{event.name} ended as {conclusion or 'nothing'}, which is no failure"
+    default = text(event.part("repository").get("default_branch"))
     on_default = branch == default and default is not None and not _from_fork(event, run)
     number = None if on_default else _pull_request(event, run)
     return Found(
@@ -91,7 +92,7 @@ def _of_ended_run(event: Event, run: dict[str, Any], branch: object, *, title: o
 
 def _from_fork(event: Event, run: dict[str, Any]) -> bool:
     """Return whether a run is of a pull request, or of a branch with the same name in another repository."""
-    return run.get("event") in BY_PULL_REQUEST or _fork(event, run) is not None
+    return text(run.get("event")) in BY_PULL_REQUEST or _fork(event, run) is not None
 
 
 def _fork(event: Event, run: dict[str, Any]) -> str | None:
@@ -111,7 +112,7 @@ def _place(event: Event, run: dict[str, Any], branch: object) -> str | None:
         return commit
     if fork is not None:
         return f"{fork}:{name}"
-    mistaken = name == event.part("repository").get("default_branch") and run.get("event") in BY_PULL_REQUEST
+    mistaken = name == event.part("repository").get("default_branch") and text(run.get("event")) in BY_PULL_REQUEST
     return commit if mistaken else name
 
 
@@ -121,7 +122,7 @@ def _pull_request(event: Event, run: dict[str, Any]) -> int | None:
     own = event.part("repository").get("id")
     for each in listed if isinstance(listed, list) else ():
         base = Event(event.name, each if isinstance(each, dict) else {}, ()).part("base", "repo").get("id")
-        if isinstance(each, dict) and base in {None, own} and _number(each) is not None:
+        if isinstance(each, dict) and (base is None or base == own) and _number(each) is not None:
             return _number(each)
     return None
 
@@ -142,18 +143,18 @@ def _check_run(event: Event) -> Found | str:
 def _check_suite(event: Event) -> Found | str:
     suite = event.part("check_suite")
     title = event.part("check_suite", "app").get("name")
-    home, commit = event.part("repository").get("html_url"), suite.get("head_sha")
+    home, commit = text(event.part("repository").get("html_url")), text(suite.get("head_sha"), 64)
     url = f"{home}/commit/{commit}" if home and commit else None
     return _of_ended_run(event, suite, suite.get("head_branch"), title=title, url=url)
 
 
 def _status(event: Event) -> Found | str:
-    state = event.body.get("state")
+    state = text(event.body.get("state"), 50)
     if state not in FAILED_STATUS:
-        return f"status is {text(state, 50) or 'nothing'}, which is no failure"
+        return f"status is {state or 'nothing'}, which is no failure"
     branches = event.body.get("branches")
     names = [each.get("name") for each in branches if isinstance(each, dict)] if isinstance(branches, list) else []
-    default = event.part("repository").get("default_branch")
+    default = text(event.part("repository").get("default_branch"))
     on_default = default is not None and default in names
     described = [text(event.body.get(name), 500) for name in ("context", "description")]
     return Found(

@@ -15,6 +15,7 @@ from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Closing, Row
 from standfast.wings.records.figures import count_of, span
+from standfast.wings.records.view import EARLIER_STEP
 
 MOST_NAMED = 5
 """The most effects and steps that a sentence names."""
@@ -114,7 +115,7 @@ def _stands(job: Circumstances) -> str:
             by = f" {job.cancelled_by}" if job.cancelled_by else ""
             return f"It was cancelled {span(job.age)} ago{by}" + (f": {job.warning}." if job.warning else ".")
         case State.WAITING:
-            return f"It {job.waits_for or 'waits for an earlier step of its workflow'}."
+            return f"It {job.waits_for or EARLIER_STEP}."
         case _:
             return _letter(job)
 

@@ -15,9 +15,10 @@ from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.problems import Problem
 from standfast.server.route import Call
-from standfast.server.token_view import job_for, text_for, values_for
+from standfast.server.token_view import explanation_for, job_for, text_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
+from standfast.wings.audit.verbs import Decisions
 from standfast.wings.calls.replies import reply
 from standfast.wings.consent.pages import what_is_asked
 from standfast.wings.jobs.job_query import WantedJobs
@@ -36,6 +37,8 @@ PAGE = 50
 MOST_PAGES = 5
 """The most pages that are read to fill one, because jobs of our own queues are left out."""
 DECISIONS = 20
+LINKS_LOOKED_THROUGH = 10_000
+"""The most links of the audit chain that the page of a job goes through: it has no index by job."""
 
 
 async def list_page(visit: Visit) -> RenderedPage | Redirect:
@@ -116,6 +119,7 @@ async def one(visit: Visit) -> RenderedPage:
     found = await reached.snapshot(visit.sf, visit.grant, visit.path["id"])
     job = found.job
     reads, letter = visit.grant.may(Right.READ), job.state in LETTERS
+    decisions = await _decisions(visit, job) if reads else Decisions()
     context = {
         "job": job_for(job, visit.grant),
         "hint": reply(job)["hint"],
@@ -124,12 +128,21 @@ async def one(visit: Visit) -> RenderedPage:
         "final": job.state in FINAL,
         "buttons": [each for each in BUTTONS if job.state in each.states],
         "approval": await visit.sf.approvals.of(job.id) if letter and reads else None,
-        "decisions": values_for(await visit.sf.audit.last(DECISIONS, job=job.id), visit.grant) if reads else [],
+        "decisions": values_for(decisions, visit.grant),
+        "decided_earlier": decisions.since is not None and job.first_seen_at < decisions.since,
         "whole": visit.grant.may(Right.READ_PAYLOADS),
         "explained": await _explained(visit, found),
         "consent": what_is_asked(visit, job),
     }
     return RenderedPage("job.html", context)
+
+
+async def _decisions(visit: Visit, job: JobView) -> Decisions:
+    """Return the last decisions about a job. There are none about a job that only ran, or waits to."""
+    stopped_once = job.state in LETTERS or job.triage is not None or job.replays or job.generation or job.history
+    if not stopped_once:
+        return Decisions()
+    return await visit.sf.audit.last(DECISIONS, job=job.id, within=LINKS_LOOKED_THROUGH)
 
 
 async def _explained(visit: Visit, found: Snapshot) -> str:
@@ -139,7 +152,7 @@ async def _explained(visit: Visit, found: Snapshot) -> str:
     cached = await visit.cache.get_soon(key, found.explain)
     if cached is None:
         return "Why it is where it is, is being looked up."
-    return text_for(str(cached.value), visit.grant, job)
+    return text_for(explanation_for(str(cached.value), visit.grant, job), visit.grant, job)
 
 
 PAGES = (WebPage("/jobs", list_page, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))

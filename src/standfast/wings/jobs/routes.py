@@ -11,7 +11,7 @@ from standfast.server.auth import agent_session, check_queue
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.targets import SAID, as_caller, check_takes_work, found_job, set_options
-from standfast.server.token_view import job_for, own_only, result_for, text_for
+from standfast.server.token_view import explanation_for, job_for, own_only, result_for, text_for
 from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 from standfast.wings.calls.shapes import Reply
@@ -70,7 +70,8 @@ async def one(call: Call) -> Answer:
 async def explain(call: Call) -> Answer:
     """Say why a job is where it is."""
     job = await found_job(call)
-    return Answer({"id": job.id, "explanation": text_for(await call.sf.explain(job.id), call.grant, job)})
+    said = explanation_for(await call.sf.explain(job.id), call.grant, job)
+    return Answer({"id": job.id, "explanation": text_for(said, call.grant, job)})
 
 
 async def result(call: Call) -> Answer:

@@ -15,7 +15,7 @@ from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.outside import shown_whole
 from standfast.mcp.progress_notifications import told_progress
 from standfast.mcp.tool import ACTS, LOOKS, STOPS, AgentTool, Id
-from standfast.server.token_view import left_out
+from standfast.server.token_view import explanation_for, left_out
 from standfast.views import JobView
 from standfast.wings.access.words import Reach, Right
 from standfast.wings.calls.replies import is_stalled, not_cancelled, part_of, reply
@@ -225,7 +225,8 @@ async def explain(agent: Agent, id: Id) -> CallToolResult:
     """Say why a job is where it is."""
     job = await agent.find_job(id)
     worded = reply(job)
-    said = {"operation_id": job.id, "id": job.id, "explanation": await agent.sf.explain(job.id)}
+    why = explanation_for(await agent.sf.explain(job.id), agent.who.grant, job)
+    said = {"operation_id": job.id, "id": job.id, "explanation": why}
     hint = DONE if worded["status"] == "ok" else worded["hint"]
     return agent.answer({**said, "status": worded["status"], "hint": hint})
 

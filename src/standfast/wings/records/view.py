@@ -225,6 +225,8 @@ def _max_attempts(row: JobRow) -> int:
     return row.round_start + (row.budget or stored_rules(row.queue, row.rules).attempts)
 
 
+EARLIER_STEP = "waits for an earlier step of its workflow"
+"""What a step waits for, if no more is known or may be said."""
 MOST_NAMED = 3
 """How many steps a sentence names."""
 
@@ -245,7 +247,7 @@ def waits_for(blockers: Sequence[Blocker]) -> str:
     if stopped:
         return f"waits for steps that stopped: {_named([_stopped(each) for each in stopped])}"
     if not blockers:
-        return "waits for an earlier step of its workflow"
+        return EARLIER_STEP
     steps = "step" if len(blockers) == 1 else "steps"
     return f"waits for {steps} {_named([each.step for each in blockers])}"
 

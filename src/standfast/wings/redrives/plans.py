@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,11 +13,16 @@ from standfast.typed.letter_options import LetterFilter
 from standfast.views import JobView
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 from standfast.wings.records.reads import JobRecord
+from standfast.wings.redrives.rules import count_fates
 from standfast.wings.redrives.scripts import PlanRow, RedriveRow
 from standfast.wings.redrives.words import Fate, Outcome
 from standfast.wings.replays.returning import wanted_by
 
 MOST_SHOWN = 5
+PAGE_BYTES = 4 << 20
+"""The bytes of letters that a plan reads at a time, about: payloads may be large, and none is needed afterwards."""
+SMALLEST_PAGE, FIRST_PAGE, LARGEST_PAGE = 10, 20, 200
+"""How many letters a plan reads at a time."""
 SET_APART = "quarantined"
 """The replay status of letters that a redrive takes only if its filter asks for them."""
 
@@ -43,6 +48,51 @@ class PlannedLetter(msgspec.Struct, frozen=True):
     def unchecked(self) -> bool:
         """Whether its effect may exist and nothing in the store tells."""
         return self.fate in (Fate.RUN, Fate.APPROVAL) and may_have_landed(self.letter) == Landed.MAYBE
+
+
+class Prediction:
+    """What a plan predicts, gathered page by page. Of each letter only its row is kept: there may be very many."""
+
+    def __init__(self, chosen: LetterFilter) -> None:
+        self.rows: list[PlanRow] = []
+        self.snapshot = ""
+        """The policy in force."""
+        self._chosen = chosen
+        self._others = dict.fromkeys(("unchecked", "moved_on", "quarantined", "need_consent"), 0)
+        self._approvers: dict[str, set[str]] = {"requesters": set(), "groups": set(), "rules": set()}
+
+    def add(self, page: Iterable[PlannedLetter], *, unanswered: Collection[int]) -> None:
+        """Add letters; those without an answer about consent are only counted, and so are quarantined ones."""
+        able = [each for each in page if each.record.row.n not in unanswered]
+        seen = [each for each in able if is_wanted(each.letter, self._chosen)]
+        if seen and not self.rows:
+            self.snapshot = seen[0].ruling.snapshot
+        self.rows += [plan_row(place, each) for place, each in enumerate(seen, len(self.rows))]
+        self._others["unchecked"] += sum(each.unchecked for each in seen)
+        self._others["moved_on"] += sum(each.moved_on for each in seen)
+        self._others["quarantined"] += len(able) - len(seen)
+        self._others["need_consent"] += len(unanswered)
+        for name, those in approvers(seen).items():
+            self._approvers[name] |= those
+
+    def counts(self) -> dict[str, Any]:
+        """Return how many letters have which fate."""
+        return {**count_fates(Fate(row.fate) for row in self.rows), **self._others}
+
+    def approvers(self) -> dict[str, list[str]]:
+        """Return who may not approve the plan, and which groups must."""
+        return {name: sorted(those) for name, those in self._approvers.items()}
+
+
+def next_page(records: Sequence[JobRecord]) -> int:
+    """Return how many letters to read next, if they are as large as these, to hold only so many bytes at a time."""
+    size = sum(_size(each) for each in records) // max(1, len(records))
+    return min(LARGEST_PAGE, max(SMALLEST_PAGE, PAGE_BYTES // max(1, size)))
+
+
+def _size(record: JobRecord) -> int:
+    texts = (record.row.payload, record.row.details, *record.history, *(each.receipt or "" for each in record.effects))
+    return sum(map(len, texts))
 
 
 def plan_row(place: int, seen: PlannedLetter) -> PlanRow:
@@ -84,14 +134,19 @@ def is_wanted(letter: JobView, chosen: LetterFilter) -> bool:
     return not apart or chosen.get("replay_status") == SET_APART
 
 
-def approvers(seen: Iterable[PlannedLetter]) -> dict[str, list[str]]:
-    """Return who may not approve the plan, and which groups must."""
+def approvers(seen: Iterable[PlannedLetter]) -> dict[str, set[str]]:
+    """Return who may not approve these letters, which groups must, and which rules say so."""
     asking = [each for each in seen if each.fate == Fate.APPROVAL]
     return {
-        "requesters": sorted({person for each in asking for person in wanted_by(each.record)}),
-        "groups": sorted({group for each in asking for group in each.ruling.permission.groups}),
-        "rules": sorted({each.ruling.permission.rule for each in asking}),
+        "requesters": {person for each in asking for person in wanted_by(each.record)},
+        "groups": {group for each in asking for group in each.ruling.permission.groups},
+        "rules": {each.ruling.permission.rule for each in asking},
     }
+
+
+def is_for_agent(row: RedriveRow) -> bool:
+    """Return whether a plan was made for an agent: a person then approves replays that might do work twice."""
+    return bool(msgspec.json.decode(row.foreseen).get("for_agent"))
 
 
 def drift(token: str, drifted: list[tuple[str | None, str | None]]) -> str:

@@ -20,6 +20,8 @@ from standfast.wings.redrives.words import Outcome, Phase, RedriveMember, Redriv
 KEEP_PLANS = 86400.0
 """Seconds after which an unused plan is deleted."""
 KEEP_REDRIVES = 30 * 86400.0
+FORGOTTEN_AT_ONCE = 20
+"""The most plans and redrives that are deleted in one transaction."""
 EVER = 9e99
 RESTORED = "it came back from a backup"
 
@@ -164,11 +166,19 @@ def _start(round_: Round, wanted: Start) -> Script[Started]:
     row = yield from _locked(wanted.id)
     if row is None or row.state != "planned":
         return Started(first=False, row=row)
+    if (yield from _is_being_forgotten(wanted.id)):
+        return Started(first=False, row=None)
     drifted = yield "drifted_letters", {"redrive": wanted.id}
     if drifted:
         return Started(first=False, row=row, drifted=[(job, state) for job, state in drifted])
     yield from _begin(round_, wanted)
     return Started(first=True, row=(yield from _locked(wanted.id)))
+
+
+def _is_being_forgotten(plan: str) -> Script[bool]:
+    """Return whether some letters of an old plan are deleted already; `prune` deletes the first ones first."""
+    rows = yield "next_redriven", {"redrive": plan, "limit": 1}
+    return bool(rows) and PlanRow(*rows[0]).place > 0
 
 
 def _begin(round_: Round, wanted: Start) -> Script[None]:
@@ -336,13 +346,24 @@ def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: 
     yield from change_state(round_, [StateChange(row.id, "approval_pending", target, decision, note)])
 
 
-def prune(now: float) -> Script[None]:
-    """Delete unused plans, and redrives and approvals that ended long ago."""
+def prune(now: float, limit: int) -> Script[bool]:
+    """Delete unused plans, and redrives and approvals that ended long ago; return whether there may be more.
+
+    A plan can have more letters than one transaction can delete in time. What is left of it starts nothing.
+    """
     ended = {"ended_before": now - KEEP_REDRIVES}
-    before = {"plans_before": now - KEEP_PLANS, **ended}
-    yield "delete_redriven", before
-    yield "delete_redrives", before
-    yield "delete_approvals", ended
+    most = min(limit, FORGOTTEN_AT_ONCE)
+    old = [id_ for (id_,) in (yield "old_redrives", {"plans_before": now - KEEP_PLANS, **ended, "limit": most})]
+    room = limit
+    for redrive in old:
+        [(rows,)] = yield "delete_redriven", {"redrive": redrive, "limit": room}
+        room -= rows
+        if not room:
+            break
+    if old:
+        yield "delete_redrives", {"ids": text(old)}
+    [(approved,)] = yield "delete_approvals", {**ended, "limit": limit}
+    return not room or len(old) == most or approved == limit
 
 
 def pause_after_restore() -> Script[None]:

@@ -117,14 +117,21 @@ SELECT j.n FROM job AS j WHERE j.n IN :integers(numbers) AND j.thread_gate IS NO
   OR EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NOT NULL
              AND k.state = 'completed'))
 
+-- name: old_redrives
+-- locks: redrives
+-- waits: no
+SELECT id FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before
+LIMIT :limit FOR UPDATE SKIP LOCKED
+
 -- name: delete_redriven
 -- locks: redrives
-DELETE FROM redriven WHERE redrive IN (
-  SELECT id FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before)
+-- Places have no gaps, and the lowest go first: a plan without place 0 is one that is being deleted.
+DELETE FROM redriven
+WHERE redrive = :redrive AND place < (SELECT min(place) FROM redriven WHERE redrive = :redrive) + :limit::bigint
 
 -- name: delete_redrives
 -- locks: redrives
-DELETE FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before
+DELETE FROM redrive WHERE id IN :texts(ids) AND NOT EXISTS (SELECT 1 FROM redriven WHERE redriven.redrive = redrive.id)
 
 -- name: pause_redrives
 -- locks: redrives

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,14 +30,13 @@ from standfast.wings.records.reads import JobRecord
 from standfast.wings.records.view import job_view, moments
 from standfast.wings.redrives import plans, redrive_reads
 from standfast.wings.redrives import scripts as redrive_scripts
-from standfast.wings.redrives.plans import PlannedLetter, RuledLetter
+from standfast.wings.redrives.plans import PlannedLetter, Prediction, RuledLetter
 from standfast.wings.redrives.renewal import renew_while
 from standfast.wings.redrives.rules import (
     Finish,
     Halt,
     Release,
     Wait,
-    count_fates,
     fate_of,
     next_step,
     outcome_of,
@@ -59,7 +58,7 @@ from standfast.wings.redrives.words import GOING_ON, Outcome, Phase, RedriveMemb
 from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, ruled
 
 PAGE = 500
-"""How many letters are read at a time."""
+"""The most letters that one step of a redrive releases."""
 DRIVEN_FOR, SAY_SO_EVERY = 10.0, 2.5
 """Seconds after which another worker may drive a redrive, and between two renewals by its driver."""
 NEXT: dict[str, tuple[tuple[Phase, ...], Phase]] = {
@@ -125,22 +124,16 @@ class Redrives:
     async def plan(self, filter: LetterFilter | None = None, *, agent: bool = False) -> dict[str, Any]:
         """Predict what a redrive of these letters would do; store the plan. No letter changes, no check runs."""
         await self._ready()
-        found = [each async for each in self._planned_letters(filter or {}, agent=agent)]
-        unanswered = await self._unanswered(found)
-        able = [each for each in found if each.record.row.n not in unanswered]
-        seen = [each for each in able if plans.is_wanted(each.letter, filter or {})]
-        snapshot = seen[0].ruling.snapshot if seen else ""
-        foreseen = count_fates(each.fate for each in seen)
-        foreseen |= {"unchecked": sum(each.unchecked for each in seen), "moved_on": sum(each.moved_on for each in seen)}
-        foreseen |= {"quarantined": len(able) - len(seen), "need_consent": len(unanswered)}
-        foreseen |= {"for_agent": True} if agent else {}
+        made = Prediction(filter or {})
+        async for page in self._planned_letters(filter or {}, agent=agent):
+            made.add(page, unanswered=await self._unanswered(page))
+        foreseen = made.counts() | ({"for_agent": True} if agent else {})
         token = IDS.mint(self._wall())
-        letters = [plans.plan_row(place, each) for place, each in enumerate(seen)]
         wanted = msgspec.json.encode(filter or {}).decode()
-        foreseen_json = msgspec.json.encode({**foreseen, **plans.approvers(seen)}).decode()
+        foreseen_json = msgspec.json.encode({**foreseen, **made.approvers()}).decode()
         await self._store.write(
             redrive_scripts.plan,
-            Plan(id=token, wanted=wanted, foreseen=foreseen_json, snapshot=snapshot, letters=letters),
+            Plan(id=token, wanted=wanted, foreseen=foreseen_json, snapshot=made.snapshot, letters=made.rows),
         )
         return {"token": token, **foreseen}
 
@@ -160,7 +153,7 @@ class Redrives:
         by, reason = person(by), optional_reason(reason)
         options = read_course(rate, canary, halt_on)
         row, *_ = await self._row(token, "plan")
-        if agent and not _is_for_agent(row):
+        if agent and not plans.is_for_agent(row):
             raise PlanDrifted(f"plan {token} was made for a person, and an agent asks; nothing was started: plan again")
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
@@ -168,7 +161,9 @@ class Redrives:
         started = await self._store.write(redrive_scripts.start, start)
         if started.drifted:
             raise PlanDrifted(plans.drift(token, started.drifted))
-        if not started.first and started.row is not None and started.row.options != options:
+        if started.row is None:
+            raise UnknownRequest.for_id("plan", token)
+        if not started.first and started.row.options != options:
             raise ConfigurationError(f"plan {token} was carried out before, with another rate, canary or halt_on")
         return Redrive(self, token, by)
 
@@ -228,7 +223,7 @@ class Redrives:
                 return
             if row.state not in sources:
                 raise ConfigurationError(f"redrive {id} is {row.state} and cannot be {what}; nothing was changed")
-            if agent and target == "running" and not _is_for_agent(row):
+            if agent and target == "running" and not plans.is_for_agent(row):
                 raise PolicyDenied(f"redrive {id} was planned for a person; nothing was changed: ask one to resume it")
             decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
             note = f"{what} by {by}" if target != "running" else None
@@ -318,24 +313,26 @@ class Redrives:
 
     # --- reading
 
-    async def _planned_letters(self, filter: LetterFilter, *, agent: bool) -> Any:
+    async def _planned_letters(self, filter: LetterFilter, *, agent: bool) -> AsyncIterator[Sequence[PlannedLetter]]:
         """Read the letters that match a filter, in pages, oldest last, with what the policy says about each."""
         cursor: int | None = None
+        size = plans.FIRST_PAGE
         while True:
-            wanted = letter_filter(filter, self._store.now(), PAGE, cursor, skew=self._store.skew())
+            wanted = letter_filter(filter, self._store.now(), size, cursor, skew=self._store.skew())
             records, end = await self._store.read(listing.letters(wanted, reads.WHOLE))
             _, moved = await self._store.read(
                 redrive_reads.letters([record.row.n for record in records if record.row.thread_gate])
             )
-            for each in await self._ask(records, agent=agent):
-                yield self._look(each, moved_on=each.record.row.n in moved)
-            cursor = records[-1].row.n if len(records) == PAGE else end
+            ruled_letters = await self._ask(records, agent=agent)
+            yield [self._look(each, moved_on=each.record.row.n in moved) for each in ruled_letters]
+            cursor = records[-1].row.n if len(records) == size else end
             if cursor is None:
                 return
+            size = plans.next_page(records)
 
-    async def _unanswered(self, found: Sequence[PlannedLetter]) -> set[int]:
+    async def _unanswered(self, page: Sequence[PlannedLetter]) -> set[int]:
         """Return which letters wait for a person's consent: if replayed, they would only ask again."""
-        waiting = [each for each in found if awaits_consent(each.letter)]
+        waiting = [each for each in page if awaits_consent(each.letter)]
         handlers = await self._store.read(queue_scripts.handlers_by_queue()) if waiting else {}
         asking = {(queue, each["name"]) for queue, those in handlers.items() for each in those if each["consent"]}
         return {each.record.row.n for each in waiting if (each.letter.queue, each.letter.handler) in asking}
@@ -394,7 +391,3 @@ class Redrives:
 
 
 _ONGOING = {"waiting": "waiting", "released": "running"}
-
-
-def _is_for_agent(row: RedriveRow) -> bool:  # a person then approves replays that might do work twice
-    return bool(msgspec.json.decode(row.foreseen).get("for_agent"))

@@ -33,9 +33,10 @@ WHERE instr(b.details, '"session":') > 0 AND b.details->>'session' = :session AN
 GROUP BY j.state
 
 -- name: session_states (postgres)
+-- The index finds every job with this name in its details, and so also a job without a session but with a label `session`.
 SELECT j.state, count(*), min(j.due_at) FROM body AS b JOIN job AS j ON j.n = b.n
 WHERE strpos(b.details, '"session":') > 0 AND substring(b.details FROM '"session":"((?:[^"\\]|\\.)*)"') = :quoted::text
-  AND (:queues::text IS NULL OR j.queue IN :texts(queues))
+  AND b.details::json->>'session' = :session AND (:queues::text IS NULL OR j.queue IN :texts(queues))
 GROUP BY j.state
 
 -- name: count_unread
