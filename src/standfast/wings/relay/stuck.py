@@ -15,7 +15,7 @@ from standfast.store.store import Store
 
 log = logging.getLogger("standfast.queue")
 
-STUCK = "outbox "
+STUCK = "stuck outbox "
 """Followed by a database and what is wrong with it: the name of the mark that its outbox cannot be emptied."""
 STUCK_AFTER = 5.0
 """Seconds for which an outbox may fail before that is an issue: another connection may have locked its database."""
