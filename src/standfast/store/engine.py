@@ -326,7 +326,7 @@ class Engine(Database[Handle]):
         """Try again with less: the server could not do all of it in time, or had no room for it.
 
         A request of many items whose caller would wait forever goes back to that caller, to be handed in item by item.
-        One that fails alone must not keep the others waiting.
+        One that fails alone must not keep the others waiting. If the server was silent, it is tried again as ever.
         """
         self._most = max(1, sum(request.size for request in pending) // FIRST_SHARE)
         alone = len(pending) == 1
@@ -334,7 +334,7 @@ class Engine(Database[Handle]):
         divided = [] if doubtful else [request for request in left if request.is_divisible]
         deliver([(request, StoreUnavailable(DIVIDE, definite=not request.doubtful)) for request in divided])
         left = [request for request in left if request not in divided]
-        if alone and not doubtful:
+        if alone and self._connection is not None:  # the server answered: this one is too much for it by itself
             for request in left:
                 self._held_up.add(request, time.monotonic() - self._began)
         else:
