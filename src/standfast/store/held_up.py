@@ -59,7 +59,7 @@ class HeldUp:
                 requests.remove(request)
 
     def release(self, served: Request[Any]) -> list[Request[Any]]:
-        """Give up the requests that were held up by the same lock as one that has been served now."""
+        """Remove and return the requests that waited for the same lock as one that has been served now."""
         lanes = {*_lanes(served)}
         freed = [request for request in self.requests if not lanes.isdisjoint(_lanes(request))]
         for request in freed:
